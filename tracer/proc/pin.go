@@ -1,0 +1,160 @@
+package proc
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// Pinned is an object held by an O_PATH descriptor: whatever happens to names,
+// it stays this object. The holder closes it.
+type Pinned struct {
+	FD   int
+	Path string // from our root; without the kernel's " (deleted)"
+	Stat unix.Stat_t
+}
+
+// Close lets go of the object.
+func (p *Pinned) Close() {
+	if p.FD >= 0 {
+		unix.Close(p.FD)
+		p.FD = -1
+	}
+}
+
+var selfPID = strconv.Itoa(os.Getpid())
+
+// SelfPath is a name by which the kernel reaches our descriptor fd, for the
+// calls that take a path and have no descriptor form.
+func SelfPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// Pin takes over fd, an O_PATH descriptor, and finds out what it is. fd is
+// closed on error.
+func Pin(fd int) (Pinned, error) {
+	p := Pinned{FD: fd}
+	if err := unix.Fstat(fd, &p.Stat); err != nil {
+		unix.Close(fd)
+		return Pinned{FD: -1}, err
+	}
+	path, err := readlinkAt(unix.AT_FDCWD, SelfPath(fd))
+	if err != nil {
+		unix.Close(fd)
+		return Pinned{FD: -1}, err
+	}
+	if p.Stat.Nlink == 0 {
+		path = strings.TrimSuffix(path, " (deleted)")
+	}
+	p.Path = path
+	return p, nil
+}
+
+// Kind is what the object is, in the stream's words.
+func (p *Pinned) Kind() event.ObjectKind {
+	if !strings.HasPrefix(p.Path, "/") || strings.HasPrefix(p.Path, "/memfd:") {
+		return event.ObjectMem // pipe:[1], socket:[2], anon_inode:…, memfd
+	}
+	return KindOf(p.Stat.Mode)
+}
+
+// KindOf is the object kind of a file mode.
+func KindOf(mode uint32) event.ObjectKind {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return event.ObjectFile
+	case unix.S_IFDIR:
+		return event.ObjectDir
+	case unix.S_IFLNK:
+		return event.ObjectSymlink
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return event.ObjectDevice
+	case unix.S_IFIFO:
+		return event.ObjectFIFO
+	case unix.S_IFSOCK:
+		return event.ObjectSocket
+	}
+	return event.ObjectNone
+}
+
+// Object names the pinned object for a request; raw is what the task passed.
+func (p *Pinned) Object(raw string) event.Object {
+	o := event.Object{Kind: p.Kind(), Path: p.Path, Dev: p.Stat.Dev, Ino: p.Stat.Ino, Mode: p.Stat.Mode}
+	if raw != p.Path {
+		o.Raw = raw
+	}
+	return o
+}
+
+// Dir says whether the object is a directory.
+func (p *Pinned) Dir() bool { return p.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// Symlink says whether the object is a symbolic link.
+func (p *Pinned) Symlink() bool { return p.Stat.Mode&unix.S_IFMT == unix.S_IFLNK }
+
+// Regular says whether the object is a regular file.
+func (p *Pinned) Regular() bool { return p.Stat.Mode&unix.S_IFMT == unix.S_IFREG }
+
+// Name is a directory entry: a pinned directory and one name in it, which may
+// or may not exist, with the trailing slashes that the task wrote.
+type Name struct {
+	Parent Pinned
+	Last   string
+}
+
+// Path is the entry's path.
+func (n *Name) Path() string {
+	last := strings.TrimRight(n.Last, "/")
+	if last == "" { // the root itself
+		return "/"
+	}
+	if n.Parent.Path == "/" {
+		return "/" + last
+	}
+	return n.Parent.Path + "/" + last
+}
+
+// Lookup is nil when the entry exists, else what the kernel says of it.
+func (n *Name) Lookup() error {
+	var st unix.Stat_t
+	return unix.Fstatat(n.Parent.FD, strings.TrimRight(n.Last, "/"), &st, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Root says whether the entry is the root directory itself, which has no name.
+func (n *Name) Root() bool { return strings.Trim(n.Last, "/") == "" }
+
+// LedToBy says whether path, as this thread looks it up, is this entry, and leads
+// there by names alone: a magic link of /proc could lead elsewhere the next time.
+func (n *Name) LedToBy(path string) bool {
+	dir, last, err := splitLast(path)
+	if err != nil || last != n.Last {
+		return false
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Dev == n.Parent.Stat.Dev && st.Ino == n.Parent.Stat.Ino
+}
+
+// Close lets go of the directory.
+func (n *Name) Close() { n.Parent.Close() }
+
+// Object names the entry for a request: what is there now, or a missing object.
+func (n *Name) Object(raw string) event.Object {
+	o := event.Object{Kind: event.ObjectMissing, Path: n.Path()}
+	var st unix.Stat_t
+	if unix.Fstatat(n.Parent.FD, strings.TrimRight(n.Last, "/"), &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		o.Kind, o.Dev, o.Ino, o.Mode = KindOf(st.Mode), st.Dev, st.Ino, st.Mode
+	}
+	if raw != o.Path {
+		o.Raw = raw
+	}
+	return o
+}

@@ -1,0 +1,168 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// BootNS is the time since boot in nanoseconds, suspend included.
+func BootNS() uint64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
+		return 0
+	}
+	return uint64(ts.Nano())
+}
+
+// OwnTTY is the device number of our controlling terminal, 0 if there is none.
+func OwnTTY() int {
+	stat, err := readAt(unix.AT_FDCWD, "/proc/self/stat", 1024)
+	if err != nil {
+		return 0
+	}
+	return ttyNr(stat)
+}
+
+// TTY is the device number of the thread's controlling terminal, 0 if none.
+func (th *Thread) TTY() int {
+	stat, err := th.ReadFile("stat", 1024)
+	if err != nil {
+		return 0
+	}
+	return ttyNr(stat)
+}
+
+// TTYDevice is the device number, as stat(2) has it, of a tty_nr of proc(5).
+func TTYDevice(nr int) uint64 {
+	return unix.Mkdev(uint32(nr>>8&0xfff), uint32(nr&0xff|nr>>12&0xfff00))
+}
+
+func ttyNr(stat []byte) int {
+	f, err := statFields(stat)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(string(f[4]))
+	return n
+}
+
+// Deliverable says whether a signal waits that the thread would handle, or stop
+// for, if its call returned: pending, not blocked, not ignored.
+func (th *Thread) Deliverable() bool {
+	status, err := th.ReadFile("status", 4096)
+	if err != nil {
+		return true
+	}
+	mask := func(key string) uint64 {
+		f := statusFields(status, key)
+		if len(f) != 1 {
+			return 0
+		}
+		n, _ := strconv.ParseUint(f[0], 16, 64)
+		return n
+	}
+	waiting := mask("SigPnd:")
+	if statusInt(status, "Threads:") == 1 {
+		waiting |= mask("ShdPnd:") // of several threads another may take it
+	}
+	waiting &^= mask("SigBlk:") | mask("SigIgn:")
+	// Of the rest only a handler or a stop make the call return; the default
+	// action of others is to do nothing (SIGCHLD …) or to kill, which ends the
+	// wait by itself.
+	const stops = 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+	return waiting&(mask("SigCgt:")|stops) != 0
+}
+
+// BinfmtInterpreters are the interpreters of the enabled binfmt_misc entries:
+// an exec may end in one of them instead of in the file that was named.
+func BinfmtInterpreters() []string {
+	files, _ := filepath.Glob("/proc/sys/fs/binfmt_misc/*")
+	var out []string
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil || !bytes.HasPrefix(b, []byte("enabled\ninterpreter ")) {
+			continue
+		}
+		line, _, _ := bytes.Cut(b[len("enabled\ninterpreter "):], []byte("\n"))
+		out = append(out, string(line))
+	}
+	return out
+}
+
+// Ioctl is ioctl(2) with a structure that the kernel reads.
+func Ioctl(fd int, cmd uint32, arg []byte) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(cmd), uintptr(unsafe.Pointer(unsafe.SliceData(arg))))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Segment is a System V shared memory segment: the process that made it, and
+// when it was made or its owner changed, in seconds of wall time.
+type Segment struct {
+	Maker   int
+	Changed int64
+}
+
+// Shm looks a segment up in /proc/sysvipc/shm.
+func Shm(id int) (s Segment, ok bool) {
+	b, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		return s, false
+	}
+	for line := range bytes.Lines(b) {
+		// key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime
+		f := bytes.Fields(line)
+		if len(f) > 13 && string(f[1]) == strconv.Itoa(id) {
+			maker, err := strconv.Atoi(string(f[4]))
+			changed, err2 := strconv.ParseInt(string(f[13]), 10, 64)
+			return Segment{maker, changed}, err == nil && err2 == nil
+		}
+	}
+	return s, false
+}
+
+// Exists says whether there is a task with this number.
+func Exists(tid int) bool { return unix.Kill(tid, 0) != unix.ESRCH }
+
+// Leader is the thread group of a thread, the number itself if it is gone.
+func Leader(tid int) int {
+	status, err := readAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(tid)+"/status", 4096)
+	if err != nil {
+		return tid
+	}
+	return statusInt(status, "Tgid:")
+}
+
+// GroupWithin says whether every process of a process group satisfies owns, and
+// there is one.
+func GroupWithin(pgid int, owns func(int) bool) bool {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	found := false
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if g, err := unix.Getpgid(pid); err != nil || g != pgid {
+			continue
+		}
+		if !owns(pid) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// FdinfoPID is the process that the fdinfo of a pidfd names, 0 if it is none.
+func FdinfoPID(info []byte) int { return statusInt(info, "Pid:") }

@@ -1,0 +1,215 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/landlock"
+	"github.com/reeve-audit/reeve/tracer/proc"
+	"github.com/reeve-audit/reeve/tracer/seccomp"
+)
+
+// socketFD is where init finds its socket.
+const socketFD = 3
+
+// Init is the whole life of the session's init. It never returns.
+func Init() {
+	i := &initProcess{conn: conn{fd: socketFD}}
+	if err := i.prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, "reeve-init:", err)
+		os.Exit(125)
+	}
+	i.run()
+	os.Exit(0)
+}
+
+type initProcess struct {
+	conn  conn
+	order *Order
+	pid   atomic.Int64 // the command, 0 before it started
+	// stopped is what wait4 last said of the command. ending is set when its stops
+	// are our own, on the way to its end.
+	stopped, ending atomic.Bool
+}
+
+// prepare makes init a subreaper that neither the terminal nor the tree ends.
+func (i *initProcess) prepare() error {
+	if _, err := unix.FcntlInt(socketFD, unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
+		return fmt.Errorf("this program is started by reeve run: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the session's subreaper: %w", err)
+	}
+	// Caught, not ignored: what is ignored would stay ignored in the command.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM)
+	return nil
+}
+
+// forked is what came of starting the command.
+type forked struct {
+	pid int
+	err error
+}
+
+func (i *initProcess) run() {
+	m, ruleset, err := i.conn.recv()
+	if err != nil || m.Kind != kindOrder || m.Order == nil {
+		return // the supervisor gave up before there was anything to start
+	}
+	i.order = m.Order
+	started := make(chan forked, 1)
+	if !i.launch(ruleset, started) {
+		return
+	}
+	done := make(chan struct{})
+	go i.obey(done)
+	f := <-started
+	if f.err != nil {
+		i.fail(StepExec, f.err)
+		return
+	}
+	// Only now, since the command's first call is read while it still shares
+	// init's memory, which an ordinary user could not read any more.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		i.fail("hide init's memory", err)
+		i.end()
+		return
+	}
+	i.pid.Store(int64(f.pid))
+	i.reap()
+	close(done)
+}
+
+// launch runs thread T up to its fork, and tells the supervisor of each step.
+func (i *initProcess) launch(ruleset int, started chan<- forked) bool {
+	type confined struct {
+		listener int
+		step     string
+		err      error
+	}
+	ready := make(chan confined, 1)
+	proceed := make(chan bool, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlock: the thread dies with the goroutine
+		var c confined
+		c.step, c.listener, c.err = i.confine(ruleset)
+		ready <- c
+		if c.err != nil || !<-proceed {
+			return
+		}
+		started <- i.fork() // T has a filter: others speak for it
+	}()
+	c := <-ready
+	if c.err != nil {
+		i.fail(c.step, c.err)
+		return false
+	}
+	err := i.conn.send(message{Kind: kindReady}, c.listener)
+	unix.Close(c.listener)
+	if err != nil {
+		return false
+	}
+	m, _, err := i.conn.recv()
+	if err != nil || m.Kind != kindGo {
+		proceed <- false
+		return false
+	}
+	proceed <- true
+	return true
+}
+
+// confine puts all that holds the tree onto the calling thread. The order
+// matters: capabilities while they can still be dropped, ids before the filter
+// (which watches set*id), Landlock and the filter last, as both need
+// no_new_privs and neither can be undone.
+func (i *initProcess) confine(ruleset int) (step string, listener int, err error) {
+	o := i.order
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return "set no_new_privs", -1, err
+	}
+	if o.PrivateIPC {
+		if err := unix.Unshare(unix.CLONE_NEWIPC); err != nil {
+			return "make an IPC namespace", -1, err
+		}
+	}
+	if o.KeepCaps != nil {
+		if err := proc.LimitThreadCaps(*o.KeepCaps); err != nil {
+			return "limit capabilities", -1, err
+		}
+	}
+	if o.IDs != nil {
+		if err := proc.SetThreadIDs(o.IDs.UID, o.IDs.GID, o.IDs.Groups); err != nil {
+			return "change user", -1, err
+		}
+	}
+	if o.Landlock {
+		if ruleset < 0 {
+			return "restrict by Landlock", -1, errors.New("bug: no ruleset came with the order")
+		}
+		err := landlock.Restrict(ruleset)
+		unix.Close(ruleset)
+		if err != nil {
+			return "restrict by Landlock", -1, err
+		}
+	}
+	fd, err := seccomp.Install(o.Filter)
+	if err != nil {
+		return "install the seccomp filter", -1, err
+	}
+	return "", fd, nil
+}
+
+// fork starts the command from thread T. The child execs at once, and the
+// supervisor is asked about that like about any other exec.
+func (i *initProcess) fork() forked {
+	pid, err := syscall.ForkExec(i.order.Path, i.order.Argv, &syscall.ProcAttr{
+		Dir: i.order.Dir, Env: i.order.Env, Files: []uintptr{0, 1, 2},
+	})
+	return forked{pid, err}
+}
+
+func (i *initProcess) fail(step string, err error) {
+	m := message{Kind: kindFailed, Step: step}
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		m.Errno = int(errno)
+	} else {
+		m.Step += ": " + err.Error()
+	}
+	_ = i.conn.send(m, -1) // a supervisor that is gone needs no report
+}
+
+// obey carries out what the supervisor says, and ends the tree when it is gone.
+func (i *initProcess) obey(done <-chan struct{}) {
+	for {
+		m, _, err := i.conn.recv()
+		select {
+		case <-done:
+			return
+		default:
+		}
+		switch {
+		case err != nil:
+			i.end()
+			os.Exit(125)
+		case m.Kind == kindEnd:
+			i.end()
+		case m.Kind == kindSignal:
+			if pid := int(i.pid.Load()); pid > 0 {
+				_ = unix.Kill(pid, unix.Signal(m.Signal)) // gone is as good
+			}
+		case m.Kind == kindResume:
+			if i.stopped.Load() {
+				_ = unix.Kill(int(i.pid.Load()), unix.SIGCONT)
+			}
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is the supervisor's half of a launch: init, and through it the
+// command. One goroutine at a time calls Confine, Go and Next, in that order;
+// Signal and End may be called from any.
+type Process struct {
+	conn conn
+	init *os.Process
+	// InitPID is the parent of the command and the reaper of its tree.
+	InitPID int
+}
+
+// Start starts init, which waits for its orders. It takes milliseconds, so it is
+// done first and the policy is compiled meanwhile.
+func Start() (*Process, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("become the session's subreaper: %w", err)
+	}
+	// What we were started with above 2 is not for the command.
+	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("keep descriptors from the command: %w", err)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make the launch socket: %w", err)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "launch")
+	defer theirs.Close()
+	p, err := os.StartProcess("/proc/self/exe", []string{InitName}, &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, theirs},
+		Env:   []string{"GOMAXPROCS=2", "GOGC=off"},
+	})
+	if err != nil {
+		unix.Close(fds[0])
+		return nil, fmt.Errorf("start the session's init: %w", err)
+	}
+	return &Process{conn: conn{fd: fds[0]}, init: p, InitPID: p.Pid}, nil
+}
+
+// LaunchError says at which step the launch failed.
+type LaunchError struct {
+	Step  string
+	Errno unix.Errno
+}
+
+func (e *LaunchError) Error() string {
+	if e.Errno == 0 {
+		return e.Step
+	}
+	return e.Step + ": " + e.Errno.Error()
+}
+
+func (e *LaunchError) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return e.Errno
+}
+
+// Confine sends the order and returns the listener's descriptor. ruleset is -1 or
+// a Landlock ruleset; it stays the caller's. The error is a *LaunchError when a step in init failed.
+func (p *Process) Confine(o Order, ruleset int) (listener int, err error) {
+	o.Landlock = ruleset >= 0
+	if err := p.conn.send(message{Kind: kindOrder, Order: &o}, ruleset); err != nil {
+		return -1, err
+	}
+	m, fd, err := p.conn.recv()
+	if err != nil {
+		return -1, fmt.Errorf("wait for the session's init: %w", err)
+	}
+	if m.Kind == kindFailed {
+		return -1, &LaunchError{Step: m.Step, Errno: unix.Errno(m.Errno)}
+	}
+	if m.Kind != kindReady || fd < 0 {
+		return -1, fmt.Errorf("bug: init answered %q to its order", m.Kind)
+	}
+	return fd, nil
+}
+
+// Go lets init fork the command. The listener must be served by now: the first
+// notification is the command's own execve.
+func (p *Process) Go() error { return p.conn.send(message{Kind: kindGo}, -1) }
+
+// Report is one thing that happened to the command.
+type Report struct {
+	Kind   ReportKind
+	PID    int
+	Status unix.WaitStatus
+	Err    *LaunchError // for Failed
+}
+
+// ReportKind is the kind of a Report.
+type ReportKind uint8
+
+// The kinds of reports, in the order in which they can come.
+const (
+	Started ReportKind = iota + 1
+	Failed             // the command did not start: Err
+	Stopped            // by a signal: Status
+	Continued
+	Exited // Status
+	Empty  // no task of the session is left; the last report
+)
+
+var reports = map[kind]ReportKind{
+	kindStarted: Started, kindFailed: Failed, kindStopped: Stopped,
+	kindContinued: Continued, kindExited: Exited, kindEmpty: Empty,
+}
+
+// ErrInitDied says that init ended before the session did; its tree has been
+// killed by the time this is returned.
+var ErrInitDied = errors.New("the session's init died; its tasks were killed")
+
+// Next waits for the next report.
+func (p *Process) Next() (Report, error) {
+	m, _, err := p.conn.recv()
+	if err != nil {
+		EndTree(os.Getpid())
+		if errors.Is(err, errClosed) {
+			return Report{}, ErrInitDied
+		}
+		return Report{}, err
+	}
+	k, ok := reports[m.Kind]
+	if !ok {
+		return Report{}, fmt.Errorf("bug: init reported %q", m.Kind)
+	}
+	r := Report{Kind: k, PID: m.PID, Status: unix.WaitStatus(m.Status)}
+	if k == Failed {
+		r.Err = &LaunchError{Step: m.Step, Errno: unix.Errno(m.Errno)}
+	}
+	return r, nil
+}
+
+// Signal sends a signal to the command.
+func (p *Process) Signal(s unix.Signal) error {
+	return p.conn.send(message{Kind: kindSignal, Signal: int(s)}, -1)
+}
+
+// Resume continues the command if it is still stopped: the supervisor stopped
+// with it, and was continued.
+func (p *Process) Resume() error { return p.conn.send(message{Kind: kindResume}, -1) }
+
+// End kills the whole tree; the reports Exited and Empty follow.
+func (p *Process) End() error { return p.conn.send(message{Kind: kindEnd}, -1) }
+
+// Close ends init, and with it whatever still runs, and waits for it.
+func (p *Process) Close() error {
+	unix.Close(p.conn.fd)
+	if _, err := p.init.Wait(); err != nil {
+		return fmt.Errorf("wait for the session's init: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+// Package spawn is the launch protocol: how a command comes to run under a
+// filter whose listener is ours, and how its tree ends when we do.
+//
+//	reeve (supervisor)                      reeve-init (our binary again)
+//	  socketpair, start ──────────────────▶ subreaper; waits for its orders
+//	  plan is compiled meanwhile
+//	  Order + Landlock ruleset fd ─────────▶ thread T, locked:
+//	                                           no_new_privs, capabilities, ids,
+//	                                           landlock_restrict_self, seccomp
+//	  ◀──────────────────── Ready + listener   sent by another thread, which has
+//	  gate runs                                no filter: T could not send it
+//	  Go ──────────────────────────────────▶ T forks; the child execs the command:
+//	  ◀═══════ notification: execve            the first thing we are asked
+//	  ◀──────────────────────────── Started  (or Failed with the errno of exec)
+//	  ◀──────────── Stopped, Continued, Exited, Empty
+//	  Signal, Resume, End ─────────────────▶ passed to the command; end the tree
+//
+// Who dies, and what then holds:
+//   - The supervisor: its end of the socket closes, init kills the tree and
+//     exits. Until then every guarded call fails with ENOSYS, as the listener
+//     is closed.
+//   - Init: the supervisor reads end of file, is a subreaper itself, and kills
+//     the tree.
+//   - The command: init reports its status, ends what it left running, and
+//     reports Empty when wait4(2) says that no descendant is left.
+//
+// Init is not under the filter except for thread T, which only forks. The
+// filter, the Landlock domain and the ids belong to T alone and are inherited
+// by its child. The tree cannot touch init: Landlock scopes signals and ptrace,
+// and the gate refuses them where it does not.
+package spawn
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// InitName is argv[0] of the session's init.
+const InitName = "reeve-init"
+
+// StepExec is the step at which the command itself could not be executed.
+const StepExec = "exec"
+
+// Order is all that init needs to start the command.
+type Order struct {
+	Path string   // resolved program
+	Argv []string // as the command sees it
+	Env  []string
+	Dir  string
+	// IDs, when set, are the ids the command runs with.
+	IDs *IDs
+	// KeepCaps limits the capabilities; nil leaves them alone (not root).
+	KeepCaps *uint64
+	Filter   []bpf.RawInstruction
+	// Landlock says that a ruleset descriptor comes with the order.
+	Landlock bool
+	// PrivateIPC gives the session an IPC namespace of its own (root only).
+	PrivateIPC bool
+	// Linger leaves running what the command left behind, and waits for it.
+	Linger bool
+}
+
+// IDs are numeric user and group ids.
+type IDs struct {
+	UID, GID int
+	Groups   []int
+}
+
+// message is one datagram of the protocol, either way.
+type message struct {
+	Kind  kind
+	Order *Order `json:",omitempty"`
+	// PID is the command.
+	PID int `json:",omitempty"`
+	// Status is a raw wait status, Signal a signal number.
+	Status uint32 `json:",omitempty"`
+	Signal int    `json:",omitempty"`
+	// Errno and Step say what failed.
+	Errno int    `json:",omitempty"`
+	Step  string `json:",omitempty"`
+}
+
+type kind string
+
+const (
+	kindOrder     kind = "order"
+	kindReady     kind = "ready"
+	kindGo        kind = "go"
+	kindStarted   kind = "started"
+	kindFailed    kind = "failed"
+	kindStopped   kind = "stopped"
+	kindContinued kind = "continued"
+	kindExited    kind = "exited"
+	kindEmpty     kind = "empty"
+	kindSignal    kind = "signal"
+	kindResume    kind = "resume"
+	kindEnd       kind = "end"
+)
+
+// chunk is the largest part of a message in one packet: an order with a large
+// environment is longer than a socket's buffer.
+const chunk = 64 << 10
+
+// conn is one end of the socket. Packets keep their borders; a message is one
+// or more packets, the first byte of each telling whether more follow.
+type conn struct{ fd int }
+
+func (c conn) send(m message, fd int) error {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", m.Kind, err)
+	}
+	var rights []byte
+	if fd >= 0 {
+		rights = unix.UnixRights(fd)
+	}
+	for first := true; first || len(b) > 0; first = false {
+		n := min(len(b), chunk)
+		more := byte(0)
+		if n < len(b) {
+			more = 1
+		}
+		packet := append([]byte{more}, b[:n]...)
+		b = b[n:]
+		if err := c.sendPacket(packet, rights); err != nil {
+			return fmt.Errorf("send %s: %w", m.Kind, err)
+		}
+		rights = nil
+	}
+	return nil
+}
+
+func (c conn) sendPacket(p, rights []byte) error {
+	for {
+		err := unix.Sendmsg(c.fd, p, rights, nil, unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// errClosed says that the other side is gone.
+var errClosed = errors.New("the other side closed the launch socket")
+
+// recv returns the next message and a descriptor that came with it, -1 if none.
+func (c conn) recv() (m message, fd int, err error) {
+	fd = -1
+	var all []byte
+	buf := make([]byte, chunk+1)
+	oob := make([]byte, unix.CmsgSpace(4))
+	for {
+		n, oobn, _, _, err := unix.Recvmsg(c.fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return m, fd, fmt.Errorf("receive from launch socket: %w", err)
+		}
+		if n == 0 {
+			return m, fd, errClosed
+		}
+		if oobn > 0 {
+			if fd, err = rightsFD(oob[:oobn]); err != nil {
+				return m, -1, err
+			}
+		}
+		all = append(all, buf[1:n]...)
+		if buf[0] == 0 {
+			break
+		}
+	}
+	if err := json.Unmarshal(all, &m); err != nil {
+		return m, fd, fmt.Errorf("decode launch message: %w", err)
+	}
+	return m, fd, nil
+}
+
+func rightsFD(oob []byte) (int, error) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil || len(msgs) != 1 {
+		return -1, fmt.Errorf("parse descriptor message: %w", errors.Join(err, os.ErrInvalid))
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return -1, fmt.Errorf("parse descriptor message: %w", errors.Join(err, os.ErrInvalid))
+	}
+	return fds[0], nil
+}

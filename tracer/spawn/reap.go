@@ -1,0 +1,116 @@
+package spawn
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/proc"
+)
+
+// reap waits for every descendant until none is left. The command's own stops
+// and its end are told to the supervisor; the end ends the rest.
+func (i *initProcess) reap() {
+	command := int(i.pid.Load())
+	if i.conn.send(message{Kind: kindStarted, PID: command}, -1) != nil {
+		i.end()
+	}
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WUNTRACED|unix.WCONTINUED|unix.WALL, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil { // ECHILD: the session is over
+			_ = i.conn.send(message{Kind: kindEmpty}, -1)
+			return
+		}
+		if pid != command {
+			continue
+		}
+		m := message{Status: uint32(ws), PID: pid}
+		switch {
+		case ws.Stopped():
+			if i.ending.Load() {
+				continue
+			}
+			i.stopped.Store(true)
+			m.Kind, m.Signal = kindStopped, int(ws.StopSignal())
+		case ws.Continued():
+			i.stopped.Store(false)
+			m.Kind = kindContinued
+			go i.wakeSupervisor()
+		default:
+			m.Kind = kindExited
+		}
+		if i.conn.send(m, -1) != nil || (m.Kind == kindExited && !i.order.Linger && hasChildren()) {
+			go i.end()
+		}
+	}
+}
+
+// settle is how long whoever continues a job may take to continue all of it.
+const settle = 50 * time.Millisecond
+
+// wakeSupervisor continues the supervisor, which stopped with the command, when
+// somebody continued the command alone. A shell continues both, and a signal too
+// many could undo the next stop.
+func (i *initProcess) wakeSupervisor() {
+	time.Sleep(settle)
+	if i.stopped.Load() {
+		return
+	}
+	if parent := os.Getppid(); proc.Stopped(parent) {
+		_ = unix.Kill(parent, unix.SIGCONT)
+	}
+}
+
+// end ends the tree. That the command is stopped for it is nobody's news: the
+// supervisor would stop, too.
+func (i *initProcess) end() {
+	i.ending.Store(true)
+	EndTree(os.Getpid())
+}
+
+// hasChildren says whether any task is left to be ended.
+func hasChildren() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err != unix.ECHILD
+}
+
+// EndTree kills every descendant of root, which must be the calling process or
+// its child, and returns when there is none left. It stops what it sees before it
+// kills, so that a tree that forks faster than it is killed cannot outrun it. It
+// does not give up: a tree that cannot be seen is looked for again.
+func EndTree(root int) {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		seen, err := stopTree(root)
+		if err == nil && len(seen) == 0 {
+			return
+		}
+		for pid := range seen {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		time.Sleep(wait)
+	}
+}
+
+// stopTree stops all that it sees, until it sees nothing new.
+func stopTree(root int) (map[int]bool, error) {
+	seen := map[int]bool{}
+	for grew := true; grew; {
+		grew = false
+		pids, err := proc.Descendants(root)
+		if err != nil {
+			return seen, err
+		}
+		for _, pid := range pids {
+			if !seen[pid] {
+				seen[pid], grew = true, true
+				_ = unix.Kill(pid, unix.SIGSTOP)
+			}
+		}
+	}
+	return seen, nil
+}
