@@ -1,0 +1,222 @@
+// Package witness is what the kernel itself tells of a session: which processes
+// it forked, what they really executed, how they ended. It loads the tracepoint
+// programs of bpf/witness.bpf.c, which also kill an exec that is not the one
+// that was decided on. It needs root.
+package witness
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/bpf"
+)
+
+// DefaultRingBytes is the size of the ring between the kernel and Run.
+const DefaultRingBytes = 1 << 20
+
+// MaxExpected is how many files one exec may turn out to be.
+const MaxExpected = 4
+
+// ErrNamespace says that this process is not in the initial pid namespace, where
+// the process ids of the kernel's records would not be those that we know.
+var ErrNamespace = errors.New("the witness needs the initial pid namespace")
+
+// Config says what to watch for. The zero value records without verifying.
+type Config struct {
+	// Session is stamped on the kernel's records; any number.
+	Session uint64
+	// Verify kills every exec of the session that was not announced by Expect.
+	Verify bool
+	// RingBytes is the ring's size, a power of two and a multiple of the page
+	// size; 0 is DefaultRingBytes.
+	RingBytes int
+}
+
+// Validate says what is wrong with c.
+func (c Config) Validate() error {
+	if n := c.RingBytes; n < 0 || n&(n-1) != 0 || n%os.Getpagesize() != 0 {
+		return fmt.Errorf("witness ring of %d bytes: not a power of two of whole pages", n)
+	}
+	return nil
+}
+
+// Witness watches one session. Its programs run until Close, or until this
+// process ends: then nothing watches, so the session's tree must not outlive it.
+type Witness struct {
+	session uint64
+	objects bpf.WitnessObjects
+	links   []link.Link
+	reader  *ringbuf.Reader
+	losses  counters
+}
+
+// New loads and attaches the programs; nothing is watched before Adopt.
+func New(cfg Config) (*Witness, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := checkNamespace(); err != nil {
+		return nil, err
+	}
+	w := &Witness{session: cfg.Session}
+	if err := w.load(cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("load witness: %w", err), w.Close())
+	}
+	return w, nil
+}
+
+// initPIDNamespace is PROC_PID_INIT_INO of linux/proc_ns.h.
+const initPIDNamespace = 0xEFFFFFFC
+
+func checkNamespace() error {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return fmt.Errorf("stat pid namespace: %w", err)
+	}
+	if st.Ino != initPIDNamespace {
+		return ErrNamespace
+	}
+	return nil
+}
+
+func (w *Witness) load(cfg Config) error {
+	spec, err := bpf.LoadWitness()
+	if err != nil {
+		return err
+	}
+	var specs bpf.WitnessSpecs
+	if err := spec.Assign(&specs); err != nil {
+		return err
+	}
+	if cfg.RingBytes > 0 {
+		specs.Records.MaxEntries = uint32(cfg.RingBytes)
+	} else {
+		specs.Records.MaxEntries = DefaultRingBytes
+	}
+	var verify uint8
+	if cfg.Verify {
+		verify = 1
+	}
+	if err := errors.Join(specs.Verify.Set(verify), specs.SessionId.Set(cfg.Session)); err != nil {
+		return err
+	}
+	if err := w.loadObjects(spec); err != nil {
+		return err
+	}
+	return w.attach()
+}
+
+// loadObjects makes the maps and loads the programs, the quick way if that
+// works; the library's own way is slower, but explains what is wrong.
+func (w *Witness) loadObjects(spec *ebpf.CollectionSpec) error {
+	programs := spec.Programs
+	spec.Programs = nil
+	maps, err := ebpf.NewCollection(spec)
+	spec.Programs = programs
+	if err != nil {
+		return err
+	}
+	defer maps.Close() // those that are assigned are not in it any more
+	loaded, err := bpf.LoadTracepoints(spec, maps.Maps)
+	if err != nil {
+		return spec.LoadAndAssign(&w.objects, nil)
+	}
+	maps.Programs = loaded
+	return maps.Assign(&w.objects)
+}
+
+func (w *Witness) attach() error {
+	programs := []*ebpf.Program{
+		w.objects.WitnessFork, w.objects.WitnessExec, w.objects.WitnessExit,
+	}
+	for _, p := range programs {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p})
+		if err != nil {
+			return fmt.Errorf("attach %s: %w", p, err)
+		}
+		w.links = append(w.links, l)
+	}
+	var err error
+	if w.reader, err = ringbuf.NewReader(w.objects.Records); err != nil {
+		return err
+	}
+	w.losses = counters{losses: w.objects.Losses, programs: programs, seen: map[Cause]uint64{}}
+	return nil
+}
+
+// ErrThread says that only a whole process can be adopted on this kernel.
+var ErrThread = errors.New("only processes can be adopted before Linux 6.9, not single threads")
+
+// Adopt makes a task the session's first one: what it forks from here on is the
+// session's, and so on down, whatever they do. id is a process or, since Linux
+// 6.9, a single thread of a process that does not belong to the session. The
+// task must neither fork, exec nor end before Adopt returns: it is our child
+// waiting for us, or it is held at a notification (which works on every kernel).
+//
+// Where a process execs from a thread that was there before Adopt and is not its
+// first, that exec must have been announced by Expect to be seen.
+func (w *Witness) Adopt(id int) error {
+	pidfd, err := unix.PidfdOpen(id, unix.PIDFD_THREAD)
+	if errors.Is(err, unix.EINVAL) { // the flag is Linux 6.9
+		pidfd, err = unix.PidfdOpen(id, 0)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			err = ErrThread
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("adopt task %d: %w", id, err)
+	}
+	defer unix.Close(pidfd)
+	mark := bpf.WitnessMark{Session: w.session}
+	if err := w.objects.Marks.Update(int32(pidfd), mark, ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("adopt task %d: %w", id, err)
+	}
+	return nil
+}
+
+// Expect announces that the thread tid is about to exec one of the files, and
+// must be called before it is let go. It replaces what was announced before. The
+// announcement holds for one exec, and ends with the thread.
+func (w *Witness) Expect(tid int, files []Inode) error {
+	if len(files) == 0 || len(files) > MaxExpected {
+		return fmt.Errorf("bug: %d files expected of one exec, 1 to %d can be", len(files), MaxExpected)
+	}
+	e := bpf.WitnessExpectation{Count: uint32(len(files))}
+	for i, f := range files {
+		e.Inodes[i] = bpf.WitnessInodeKey{Dev: toKernelDev(f.Dev), Ino: f.Ino}
+	}
+	if err := w.objects.Expected.Update(uint32(tid), e, ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("announce exec of thread %d: %w", tid, err)
+	}
+	return nil
+}
+
+// Forget withdraws what was announced for a thread, if anything was.
+func (w *Witness) Forget(tid int) error {
+	err := w.objects.Expected.Delete(uint32(tid))
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("withdraw exec of thread %d: %w", tid, err)
+	}
+	return nil
+}
+
+// Close detaches the programs and ends Run; end Run by its context first where the
+// last records matter.
+func (w *Witness) Close() error {
+	var errs []error
+	for _, l := range w.links {
+		errs = append(errs, l.Close())
+	}
+	w.links = nil
+	if w.reader != nil {
+		errs = append(errs, w.reader.Close())
+	}
+	errs = append(errs, w.objects.Close())
+	return errors.Join(errs...)
+}
