@@ -1,0 +1,106 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
+)
+
+// conclude records and answers.
+func (w *worker) conclude(req *event.Request, d event.Decision, a answer) {
+	if d.Action != event.ActionAllow && !a.cont && a.errno == 0 {
+		a.errno = unix.EACCES
+	}
+	if w.quiet && d.Action == event.ActionAllow {
+		w.send(a)
+		return
+	}
+	if w.g.cfg.Strict {
+		if err := w.acked(req, d, a.errno); err != nil {
+			a = answer{errno: unix.EACCES, fd: a.fd, hasFD: a.hasFD}
+		}
+	} else {
+		w.g.cfg.Recorder.Record(w.event(req, d, a.errno))
+	}
+	w.g.count(d)
+	w.send(a)
+}
+
+func (w *worker) acked(req *event.Request, d event.Decision, errno unix.Errno) error {
+	err := w.g.cfg.Recorder.RecordAcked(context.Background(), w.event(req, d, errno))
+	if err != nil {
+		w.g.cfg.Log.Error("refused: its event was not acknowledged", "op", req.Op, "error", err)
+	}
+	return err
+}
+
+// send answers the call. ENOENT means that the task is gone, which is no error.
+func (w *worker) send(a answer) {
+	l, id := w.g.cfg.Listener, w.n.ID
+	var err error
+	switch {
+	case a.hasFD && a.errno == 0:
+		err = l.ReturnFD(id, a.fd, a.cloexec)
+		if errno, ok := err.(unix.Errno); ok && errno != unix.ENOENT {
+			err = l.Fail(id, errno) // EMFILE: the task's table is full
+		}
+	case a.cont:
+		err = l.Continue(id)
+	case a.errno != 0:
+		err = l.Fail(id, a.errno)
+	default:
+		err = l.Return(id, a.val)
+	}
+	if a.hasFD {
+		unix.Close(a.fd)
+	}
+	if err != nil && err != unix.ENOENT {
+		w.g.cfg.Log.Error("answer a notification", "error", err)
+		_ = l.Fail(id, unix.EACCES)
+	}
+}
+
+func denyErrno(d event.Decision) unix.Errno {
+	if d.Errno > 0 {
+		return unix.Errno(d.Errno)
+	}
+	return unix.EACCES
+}
+
+func (g *Gate) count(d event.Decision) {
+	g.counts.Operations.Add(1)
+	if d.Action != event.ActionAllow {
+		g.counts.Denials.Add(1)
+	}
+}
+
+func (w *worker) event(req *event.Request, d event.Decision, errno unix.Errno) event.Event {
+	if w.th != nil && (req.Task.ID == "" || d.Action != event.ActionAllow || req.Op == event.OpExec) {
+		argv, cut := req.Task.Argv, req.Task.ArgvLen
+		req.Task = w.th.Task(d.Action != event.ActionAllow)
+		if req.Op == event.OpExec { // the vector that was asked for, not the caller's
+			req.Task.Argv, req.Task.ArgvLen = argv, cut
+		}
+		if req.Op == event.OpExec || (req.Object.Raw != "" && req.Object.Raw[0] != '/') {
+			req.Task.Cwd = w.th.Cwd()
+		}
+	}
+	return w.g.event(req, d, w.start, errno)
+}
+
+func (g *Gate) event(req *event.Request, d event.Decision, start time.Time, errno unix.Errno) event.Event {
+	arch := req.Arch
+	if arch == "" {
+		arch = archName(g.arch)
+	}
+	return event.Event{
+		Time: start.UTC(), BootNS: proc.BootNS(), Engine: g.cfg.Engine, Kind: event.KindRequest,
+		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target,
+		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "gate",
+		Errno: int32(errno), HoldNS: uint64(time.Since(start)), Syscall: req.Syscall, Arch: arch,
+	}
+}

@@ -1,0 +1,265 @@
+package gate
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/perform"
+	"github.com/reeve-audit/reeve/tracer/proc"
+)
+
+// An exec cannot be performed for another task, so it continues, and the kernel
+// reads its path again. What holds then: Landlock grants EXECUTE on nothing that
+// the policy denies, and what really ran is compared with what was judged, by the
+// witness before its first instruction, or here at the process's next call.
+
+// execs are the execs that were let go on and not seen to have happened yet.
+type execs struct {
+	mu sync.Mutex // guards m
+	m  map[int]execWait
+}
+
+type execWait struct {
+	tid   int
+	files []Program
+}
+
+// maxScripts is how deep an interpreter may itself be a script: the kernel
+// allows two more (exec_binprm), the witness expects no more files than this.
+const maxScripts = 3
+
+func (w *worker) execve(req event.Request) (outcome, error) {
+	return w.exec(req, unix.AT_FDCWD, w.n.Args[0], w.n.Args[1], 0)
+}
+
+func (w *worker) execveat(req event.Request) (outcome, error) {
+	return w.exec(req, int32(w.n.Args[0]), w.n.Args[1], w.n.Args[2], int(uint32(w.n.Args[4])))
+}
+
+// atExecveCheck only asks whether an exec would be allowed (Linux 6.14).
+const atExecveCheck = 0x10000
+
+func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr uint64, flags int) (outcome, error) {
+	path, err := w.th.Path(pathPtr, w.buf[:])
+	req.Object.Raw, req.Flags = path, uint64(flags)
+	out := outcome{req: req}
+	if err != nil {
+		return out, err
+	}
+	p, err := w.object(dirfd, path, flags&unix.AT_EMPTY_PATH != 0, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
+	if err != nil {
+		return out, err
+	}
+	defer p.Close()
+	argv, cut, err := w.th.Argv(argvPtr)
+	if err != nil {
+		return out, unix.EFAULT
+	}
+	out.req.Object, out.req.Argv = p.Object(path), argv
+	out.req.Task = w.th.Task(false)
+	out.d = w.decide(&out.req)
+	out.req.Task.Argv, out.req.Task.ArgvLen = argv, uint32(cut)
+	if out.d.Action != event.ActionAllow {
+		return out, nil
+	}
+	files, d, err := w.programs(&out.req, &p)
+	if err != nil {
+		return out, err
+	}
+	if d.Action != event.ActionAllow {
+		out.d = d
+		return out, nil
+	}
+	if flags&atExecveCheck != 0 {
+		return out, nil
+	}
+	return w.letRun(out, files)
+}
+
+// letRun tells whoever verifies what may run, and then lets the exec go on.
+func (w *worker) letRun(out outcome, files []Program) (outcome, error) {
+	if v := w.g.cfg.Verifier; v != nil {
+		if err := v.Expect(w.th.TID, files); err != nil {
+			return out, fmt.Errorf("tell the witness what may run: %w", err)
+		}
+	} else {
+		w.g.execs.wait(w.th.TGID, execWait{tid: w.th.TID, files: files})
+	}
+	w.g.table.Changing(w.th.TGID)
+	return out, nil
+}
+
+// programs are the files that the exec may end in: the program, and if it is a
+// script its interpreter, which is judged too.
+func (w *worker) programs(req *event.Request, p *proc.Pinned) ([]Program, event.Decision, error) {
+	allow := event.Decision{Action: event.ActionAllow}
+	self, err := w.identify(p)
+	if err != nil {
+		return nil, allow, err
+	}
+	files := []Program{{self, p.Path}}
+	cur := *p
+	for range maxScripts {
+		interp, native, err := w.interpreter(&cur)
+		if cur.FD != p.FD {
+			cur.Close()
+		}
+		if err != nil {
+			return nil, allow, err
+		}
+		if interp == "" {
+			if !native {
+				files = append(files, w.g.interps...) // binfmt_misc may know it
+			}
+			return files, allow, nil
+		}
+		next, err := w.view.Resolve(unix.AT_FDCWD, interp, 0, 0)
+		if err == proc.ErrBlocks {
+			return nil, allow, err
+		}
+		if err != nil {
+			return files, allow, nil // the kernel will not find it either
+		}
+		sub := *req
+		sub.Object = next.Object(interp)
+		if d := w.decide(&sub); d.Action != event.ActionAllow {
+			next.Close()
+			return nil, d, nil
+		}
+		id, err := w.identify(&next)
+		if err != nil {
+			next.Close()
+			return nil, allow, err
+		}
+		files = append(files, Program{id, next.Path})
+		cur = next
+	}
+	if cur.FD != p.FD {
+		cur.Close()
+	}
+	return nil, allow, fmt.Errorf("a script whose interpreters are scripts more than %d deep", maxScripts)
+}
+
+// identify names a file as whoever verifies the exec sees it.
+func (w *worker) identify(p *proc.Pinned) (FileID, error) {
+	if v := w.g.cfg.Verifier; v != nil {
+		return v.Identify(p.FD)
+	}
+	return FileID{p.Stat.Dev, p.Stat.Ino}, nil
+}
+
+// scriptHead is how much of a file the kernel looks at (BINPRM_BUF_SIZE).
+const scriptHead = 256
+
+// interpreter is the path in a script's first line, empty for other files;
+// native says that the file is an ELF program, which runs as itself.
+func (w *worker) interpreter(p *proc.Pinned) (path string, native bool, err error) {
+	if !p.Regular() {
+		return "", false, nil
+	}
+	fd, err := perform.ReopenNow(proc.SelfPath(p.FD), unix.O_RDONLY)
+	if err == unix.EWOULDBLOCK { // somebody's lease on the file
+		if w.inline {
+			return "", false, proc.ErrBlocks
+		}
+		err = w.block(func() (err error) {
+			fd, err = perform.Reopen(proc.SelfPath(p.FD), unix.O_RDONLY)
+			return err
+		})
+	}
+	if err == unix.EACCES {
+		return "", false, nil // executable but not readable: it cannot be a script that works
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("look at the program: %v", err)
+	}
+	defer unix.Close(fd)
+	var head [scriptHead]byte
+	n, err := unix.Pread(fd, head[:], 0)
+	if err != nil {
+		return "", false, fmt.Errorf("look at the program: %v", err)
+	}
+	script, ok := bytes.CutPrefix(head[:n], []byte("#!"))
+	if !ok {
+		return "", nativeELF(head[:n]), nil
+	}
+	line, _, _ := bytes.Cut(script, []byte("\n"))
+	fields := bytes.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == 0 })
+	if len(fields) == 0 {
+		return "", false, nil
+	}
+	return string(fields[0]), false, nil
+}
+
+// nativeELF says whether a file begins as a 64-bit ELF program for this machine.
+func nativeELF(head []byte) bool {
+	return len(head) > 20 && bytes.HasPrefix(head, []byte("\x7fELF\x02")) && elfMachine(head) == machine
+}
+
+func elfMachine(head []byte) elf.Machine { return elf.Machine(binary.NativeEndian.Uint16(head[18:])) }
+
+var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
+
+func (e *execs) wait(tgid int, x execWait) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.m == nil {
+		e.m = map[int]execWait{}
+	}
+	e.m[tgid] = x
+}
+
+// verify compares what a process runs with what was judged, at its first call
+// after an exec. It is the fallback where no witness watches.
+func (w *worker) verify() (ok bool) {
+	e := &w.g.execs
+	e.mu.Lock()
+	x, waiting := e.m[w.th.TGID]
+	if waiting && w.th.TID == w.th.TGID {
+		delete(e.m, w.th.TGID)
+	}
+	e.mu.Unlock()
+	if !waiting || w.th.TID != w.th.TGID {
+		return true // another thread of the old image
+	}
+	fd, err := w.th.Open("exe", unix.O_PATH)
+	if err != nil {
+		return true // not readable: every other reading of it will fail too
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return true
+	}
+	ran := FileID{st.Dev, st.Ino}
+	for _, f := range x.files {
+		if f.FileID == ran {
+			return true
+		}
+	}
+	if w.th.ExeID() == [2]uint64{st.Dev, st.Ino} {
+		return true // the exec failed: it is what it was
+	}
+	return w.mismatch(x, ran)
+}
+
+func (w *worker) mismatch(x execWait, ran FileID) bool {
+	req := event.Request{Op: event.OpExec, Access: event.AccessExec, Syscall: "execve", Task: w.th.Task(true)}
+	req.Object = event.Object{Kind: event.ObjectFile, Path: req.Task.Exe, Raw: x.files[0].Path, Dev: ran.Dev, Ino: ran.Ino}
+	d := event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.EACCES),
+		Reason: "another program ran than was judged; killed"}
+	w.g.cfg.Recorder.Record(w.g.event(&req, d, time.Now(), unix.EACCES))
+	w.g.count(d)
+	if w.g.cfg.Kill != nil {
+		w.g.cfg.Kill(w.th.TGID)
+	}
+	return false
+}

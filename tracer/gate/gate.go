@@ -1,0 +1,342 @@
+// Package gate is where a task waits while we decide. It receives notifications,
+// makes requests of them, has them decided, and answers: continue, perform or
+// deny.
+//
+// # Protocol
+//
+// One locked thread, the receiver, polls the listener and receives. A
+// notification belongs to whoever received it until it is answered; the kernel
+// refuses a second answer. The receiver serves at once what cannot wait for
+// anything: look-ups from the kernel's caches, opens of regular files and
+// directories on local file systems. Everything else (an uncached look-up, a
+// FIFO, a terminal, a connect, any decision that must be acknowledged first) is
+// handed on to a waiter: a locked thread of its own, made when needed. So a
+// stalled notification stalls its task and nobody else.
+//
+// What may race, and what holds:
+//   - The task's memory, descriptors and working directory may change at any
+//     time (threads, CLONE_VM, CLONE_FILES, CLONE_FS). Every argument is read
+//     once; the object is pinned by a descriptor of ours, and decision and
+//     action are about that.
+//   - Names may change. Actions on names go through a pinned directory, and all
+//     changes of names that a session makes pass here under one lock, so what
+//     was judged is what is changed.
+//   - The task may be killed, and its number used again. /proc/TID stays open
+//     (package proc), and the notification is checked to be alive after the
+//     reads and before anything is done.
+//   - A signal may arrive. The wait is killable only; a waiter that is held up
+//     looks for pending signals and lets the call restart.
+//   - We may fail. Every error, and a panic, refuses the call.
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
+	"github.com/reeve-audit/reeve/tracer/seccomp"
+)
+
+// Decider answers requests. It is called from several goroutines at once and
+// must not block.
+type Decider interface {
+	Decide(*event.Request) event.Decision
+	// CheckContent judges what a settings file would contain, for a decision
+	// with GuardContent.
+	CheckContent(*event.Request, []byte) event.Decision
+}
+
+// Recorder takes events in the order of the calls.
+type Recorder interface {
+	Record(event.Event)
+	// RecordAcked returns when the bus has the event, or with an error.
+	RecordAcked(context.Context, event.Event) error
+}
+
+// FileID names a file by st_dev and inode.
+type FileID struct{ Dev, Ino uint64 }
+
+// Verifier makes sure that an exec runs one of the files that were judged.
+type Verifier interface {
+	// Identify names the file that fd is open on as the verifier sees it.
+	Identify(fd int) (FileID, error)
+	// Expect must be told before the call continues. The first file is what was
+	// named, the others are interpreters that it may end in.
+	Expect(tid int, files []Program) error
+}
+
+// Program is a file that an exec may run.
+type Program struct {
+	FileID
+	Path string
+}
+
+// Config is what a Gate needs. Decider and Recorder are required.
+type Config struct {
+	Listener seccomp.Listener
+	Decider  Decider
+	Recorder Recorder
+	Handling Table
+	// AllowKernel are the operations of class Kernel that may continue.
+	AllowKernel []string
+	// Init is the process that every task of the session descends from.
+	Init int
+	// Scoped says that the floor keeps signals inside the session.
+	Scoped bool
+	// Engine is stamped on events.
+	Engine string
+	// Strict releases a decision only after its event is acknowledged.
+	Strict bool
+	// Verifier, when set, holds execs to what was judged, in the kernel.
+	Verifier Verifier
+	// Kill ends a process that ran what was not decided, where no witness does.
+	Kill func(pid int)
+	Log  *slog.Logger
+	// MaxWaiters bounds the calls that wait at once; 0 is 4096. Beyond it calls
+	// that would have to wait are refused. A sixteenth of them is kept from opens
+	// that wait for another task (a FIFO's other end), which could take all.
+	MaxWaiters int
+}
+
+// Gate serves one session. Run serves it; the other methods may be called from
+// any goroutine.
+type Gate struct {
+	cfg       Config
+	arch      uint32
+	table     *proc.Table
+	sockets   sockets
+	execs     execs
+	repos     repos
+	makers    makers
+	terminals terminals
+	local     sync.Map // st_dev → bool: a local file system, which does not block
+	tree      sync.Mutex
+	waiting   chan seccomp.Notification
+	waiters   atomic.Int64
+	free      atomic.Int64 // waiters that have nothing to do
+	sending   atomic.Int64
+	patient   atomic.Int64 // waiters in an open that waits for another task
+	pending   pending
+	counts    Counts
+	tty       int // our controlling terminal's device number
+	allowed   map[event.Op]bool
+	interps   []Program // binfmt_misc interpreters: an exec may end in any of them
+	sameRoot  bool
+	// records says that nothing is held back: what cannot be named like ours is
+	// recorded as the task sees it.
+	records bool
+}
+
+// Counts are totals of a session so far.
+type Counts struct {
+	Operations, Denials, Asks atomic.Uint64
+}
+
+// New checks cfg.
+func New(cfg Config) (*Gate, error) {
+	if cfg.Decider == nil || cfg.Recorder == nil {
+		return nil, errors.New("bug: a gate needs a decider and a recorder")
+	}
+	arch, err := seccomp.NativeArch()
+	if err != nil {
+		return nil, err
+	}
+	if err := proc.ArmInterrupt(); err != nil {
+		return nil, fmt.Errorf("prepare to interrupt waiting calls: %w", err)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MaxWaiters == 0 {
+		cfg.MaxWaiters = 4096
+	}
+	g := &Gate{
+		cfg: cfg, arch: arch, table: proc.NewTable(), allowed: map[event.Op]bool{},
+		waiting: make(chan seccomp.Notification, cfg.MaxWaiters), tty: proc.OwnTTY(),
+		interps: binfmtInterpreters(), terminals: terminals{start: startTerminals()},
+	}
+	for _, name := range cfg.AllowKernel {
+		op, ok := event.ParseOp(name)
+		if !ok {
+			return nil, fmt.Errorf("allow kernel surface %q: no such operation", name)
+		}
+		g.allowed[op] = true
+	}
+	// Without these three nobody in the session can have other roots or mounts.
+	g.sameRoot = cfg.Handling[Kernel] == Refuse &&
+		!g.allowed[event.OpChroot] && !g.allowed[event.OpMount] && !g.allowed[event.OpNamespace]
+	h := cfg.Handling
+	g.records = h[Read] == Continue && h[Tree] == Continue && h[Kernel] == Continue
+	return g, nil
+}
+
+// Counts are the session's totals; they only grow.
+func (g *Gate) Counts() *Counts { return &g.counts }
+
+// Table knows the session's threads.
+func (g *Gate) Table() *proc.Table { return g.table }
+
+// Run serves until every task is gone or ctx ends, and returns when the last
+// waiter is done.
+func (g *Gate) Run(ctx context.Context) error {
+	defer g.table.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(g.waiting)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() { g.watch(ctx) })
+	runtime.LockOSThread() // never unlocked: the thread has a umask of its own
+	w, err := g.newWorker(true)
+	if err != nil {
+		return err
+	}
+	if err := g.cfg.Listener.SyncWakeUp(); err != nil {
+		g.cfg.Log.Debug("round trips will be slower", "error", err)
+	}
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("make an eventfd: %w", err)
+	}
+	defer unix.Close(stop)
+	stopped := make(chan struct{})
+	unwatch := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		_, _ = unix.Write(stop, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	})
+	defer func() {
+		if !unwatch() {
+			<-stopped // before the eventfd is closed
+		}
+	}()
+	var n seccomp.Notification
+	for {
+		ready, over, err := g.cfg.Listener.Wait(stop, -1)
+		if err != nil {
+			return err
+		}
+		if over {
+			return nil
+		}
+		if !ready {
+			continue
+		}
+		switch err := g.cfg.Listener.Recv(&n); err {
+		case nil:
+		case unix.ENOENT, unix.EINTR: // killed between poll and receive
+			continue
+		default:
+			return fmt.Errorf("receive notification: %w", err)
+		}
+		if w.serve(&n) {
+			g.later(&wg, n)
+		}
+	}
+}
+
+// later hands a call on to a waiter.
+func (g *Gate) later(wg *sync.WaitGroup, n seccomp.Notification) {
+	switch {
+	case g.free.Load() > 0:
+		g.free.Add(-1) // only here, so that no two calls count on one waiter
+	case g.waiters.Load() < int64(g.cfg.MaxWaiters):
+		g.waiters.Add(1)
+		wg.Go(g.waiter)
+	default:
+		g.overflow(&n)
+		return
+	}
+	g.waiting <- n // has room for as many as there are waiters
+}
+
+func (g *Gate) waiter() {
+	runtime.LockOSThread()
+	defer g.waiters.Add(-1)
+	w, err := g.newWorker(false)
+	if err != nil {
+		g.cfg.Log.Error("no thread to wait in", "error", err)
+		if n, ok := <-g.waiting; ok {
+			g.overflow(&n)
+		}
+		return
+	}
+	for n := range g.waiting {
+		w.serve(&n)
+		g.free.Add(1)
+	}
+}
+
+// overflow refuses a call for which there is no waiter.
+func (g *Gate) overflow(n *seccomp.Notification) {
+	d := event.Decision{Action: event.ActionDeny, By: "gate", Reason: "too many operations wait already", Errno: int32(unix.EAGAIN)}
+	g.counts.Denials.Add(1)
+	g.cfg.Recorder.Record(g.event(&event.Request{Op: event.OpUnknown, Syscall: g.callName(n)}, d, time.Now(), unix.EAGAIN))
+	_ = g.cfg.Listener.Fail(n.ID, unix.EAGAIN)
+}
+
+// owns says whether a process belongs to the session.
+func (g *Gate) owns(pid int) bool {
+	return pid != g.cfg.Init && proc.Descends(pid, g.cfg.Init)
+}
+
+// watch keeps the table small, and lets go of calls that waiters hold for tasks
+// that were killed or have a signal to handle.
+func (g *Gate) watch(ctx context.Context) {
+	const idle, busy = 20 * time.Millisecond, 4 * time.Millisecond
+	tick := time.NewTicker(idle)
+	defer tick.Stop()
+	swept := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			// Waiters end with the session, those included that are only now
+			// about to enter a call.
+			for g.waiters.Load() > 0 {
+				g.pending.cancelAll()
+				time.Sleep(time.Millisecond)
+			}
+			return
+		case <-tick.C:
+		}
+		g.pending.check(g.cfg.Listener)
+		if g.pending.any() {
+			tick.Reset(busy)
+		} else {
+			tick.Reset(idle)
+		}
+		if time.Since(swept) > time.Second && g.table.Len() > 64 {
+			g.table.Sweep()
+			swept = time.Now()
+		}
+	}
+}
+
+// callName is the name of a notification's call, as far as it has one.
+func (g *Gate) callName(n *seccomp.Notification) string {
+	if n.Arch == g.arch {
+		if c := callByNumber(int(n.Nr)); c != nil {
+			return c.name
+		}
+	}
+	return fmt.Sprintf("syscall_%d", n.Nr)
+}
+
+func binfmtInterpreters() []Program {
+	var out []Program
+	for _, p := range proc.BinfmtInterpreters() {
+		var st unix.Stat_t
+		if unix.Stat(p, &st) == nil {
+			out = append(out, Program{FileID{st.Dev, st.Ino}, p})
+		}
+	}
+	return out
+}

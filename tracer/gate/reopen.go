@@ -1,0 +1,98 @@
+package gate
+
+import (
+	"errors"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/perform"
+	"github.com/reeve-audit/reeve/tracer/proc"
+)
+
+// reopen opens a pinned object for the task.
+func (w *worker) reopen(p *proc.Pinned, flags int) answer {
+	path := proc.SelfPath(p.FD)
+	if p.Stat.Mode&unix.S_IFMT == unix.S_IFCHR && p.Stat.Rdev == unix.Mkdev(5, 0) {
+		tty, errno := w.terminal()
+		if errno != 0 {
+			return answer{errno: errno}
+		}
+		path = tty
+	}
+	if p.Kind() == event.ObjectFIFO && openAccess(flags)&event.AccessWrite != 0 {
+		w.g.pending.settle(w.g.cfg.Listener)
+	}
+	waitsFor := p.Kind() == event.ObjectFIFO && flags&unix.O_NONBLOCK == 0
+	if waitsFor && openAccess(flags) == event.AccessRead {
+		return w.reopenWaiting(path, flags) // for a writer
+	}
+	fd, err := perform.ReopenNow(path, flags)
+	switch {
+	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0 && w.inline:
+		return answer{again: true, wait: true} // a lease is being broken
+	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0, err == unix.ENXIO && waitsFor:
+		return w.reopenWaiting(path, flags)
+	}
+	return opened(fd, err, flags)
+}
+
+// reopenWaiting opens what may make the task wait for another one.
+func (w *worker) reopenWaiting(path string, flags int) answer {
+	defer w.g.patient.Add(-1)
+	if w.g.patient.Add(1) > int64(w.g.cfg.MaxWaiters-w.g.cfg.MaxWaiters/16) {
+		d := event.Decision{Action: event.ActionDeny, By: "gate", Reason: "too many opens wait already"}
+		return answer{errno: unix.EAGAIN, denied: &d}
+	}
+	var fd int
+	err := w.block(func() (err error) {
+		fd, err = perform.Reopen(path, flags)
+		return err
+	})
+	return opened(fd, err, flags)
+}
+
+// terminal is what /dev/tty means to the thread.
+func (w *worker) terminal() (string, unix.Errno) {
+	nr := w.th.TTY()
+	if nr == 0 {
+		return "", unix.ENXIO
+	}
+	if nr == w.g.tty {
+		return "/dev/tty", 0
+	}
+	// tty_nr: bits 8-15 are the major number, the others the minor (proc(5)).
+	major, minor := nr>>8&0xff, nr&0xff|nr>>12&0xfff00
+	if major < 136 || major > 143 {
+		return "", unix.ENXIO
+	}
+	return "/dev/pts/" + strconv.Itoa((major-136)<<8|minor), 0
+}
+
+func opened(fd int, err error, flags int) answer {
+	var errno unix.Errno
+	switch {
+	case err == nil:
+		return answer{fd: fd, hasFD: true, cloexec: flags&unix.O_CLOEXEC != 0}
+	case err == unix.EMFILE, err == unix.ENFILE: // ours, not the task's
+		d := event.Decision{Action: event.ActionDeny, By: "gate", Reason: "reeve has no descriptor left"}
+		return answer{errno: unix.ENFILE, denied: &d}
+	case errors.As(err, &errno):
+		return answer{errno: errno}
+	}
+	return answer{errno: unix.EACCES}
+}
+
+// quick says whether opening the object cannot wait for anything but a disk.
+func (g *Gate) quick(p *proc.Pinned) bool {
+	if !p.Regular() && !p.Dir() {
+		return false
+	}
+	if v, ok := g.local.Load(p.Stat.Dev); ok {
+		return v.(bool)
+	}
+	local := perform.Local(p.FD)
+	g.local.Store(p.Stat.Dev, local)
+	return local
+}

@@ -1,0 +1,286 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
+	"github.com/reeve-audit/reeve/tracer/seccomp"
+)
+
+// worker serves one notification at a time on its own locked thread.
+type worker struct {
+	g     *Gate
+	actor *proc.Actor
+	// inline is the receiver itself, which must not wait.
+	inline bool
+	buf    [proc.PathMax]byte
+
+	n     *seccomp.Notification
+	call  *call
+	th    *proc.Thread
+	view  proc.View
+	start time.Time
+	tries int
+	// quiet calls name no object and are not recorded.
+	quiet bool
+}
+
+func (g *Gate) newWorker(inline bool) (*worker, error) {
+	a, err := proc.NewActor()
+	if err != nil {
+		return nil, err
+	}
+	return &worker{g: g, actor: a, inline: inline}, nil
+}
+
+// answer is how a served call is to be answered.
+type answer struct {
+	errno unix.Errno // fail with it, unless cont
+	cont  bool
+	val   int64
+	fd    int // when hasFD: our descriptor, which serve closes
+	hasFD bool
+	// cloexec is for the descriptor in the task.
+	cloexec bool
+	// again: the object changed under the action; judge the call anew, in a
+	// waiter if wait.
+	again, wait bool
+	// denied is a refusal that only the action could find.
+	denied *event.Decision
+}
+
+// outcome is what a handler made of a call.
+type outcome struct {
+	req event.Request
+	d   event.Decision
+	// act carries the decision out. It runs after the event is acknowledged in
+	// strict mode, before it is recorded otherwise. nil means continue or deny.
+	act func() answer
+	// undo lets go of what act would have used, when act is not to run.
+	undo func()
+}
+
+// serve handles n and says whether it must be handled again by a waiter.
+func (w *worker) serve(n *seccomp.Notification) (again bool) {
+	w.n, w.start, w.tries, w.quiet, w.th = n, time.Now(), 0, false, nil
+	defer func() {
+		if p := recover(); p != nil {
+			w.g.cfg.Log.Error("bug: a call could not be judged", "panic", p, "stack", string(debug.Stack()))
+			w.th = nil // released by now
+			w.refuse(&event.Request{Op: event.OpUnknown, Syscall: w.g.callName(n)}, "internal error")
+			again = false
+		}
+	}()
+	th, err := w.g.table.Get(int(n.PID))
+	if err != nil {
+		if w.g.cfg.Listener.Valid(n.ID) {
+			w.refuse(&event.Request{Op: event.OpUnknown, Syscall: w.g.callName(n)}, err.Error())
+		}
+		return false
+	}
+	defer th.Release()
+	w.th, w.call = th, nil
+	if n.Arch == w.g.arch {
+		w.call = callByNumber(int(n.Nr))
+	}
+	if w.call == nil {
+		w.unknown()
+		return false
+	}
+	if w.inline && (w.g.cfg.Strict || w.call.waits) {
+		return true
+	}
+	if w.g.cfg.Verifier == nil && !w.verify() {
+		return false // killed: nothing is answered
+	}
+	w.view = proc.View{Thread: th, MayBlock: !w.inline, Owns: w.g.owns, SameRoot: w.g.sameRoot, Foreign: w.g.records}
+	return w.handle()
+}
+
+func (w *worker) handle() (again bool) {
+	req := w.request()
+	creds, err := w.th.Creds()
+	if err == nil {
+		err = w.actor.Become(creds)
+	}
+	var out outcome
+	if err == nil {
+		out, err = w.call.run(w, req)
+	}
+	switch {
+	case err == nil:
+		if again, wait := w.finish(out); wait {
+			return true
+		} else if again {
+			return w.again()
+		}
+	case errors.Is(err, proc.ErrBlocks) && w.inline:
+		return true
+	default:
+		if out.req.Op == event.OpNone {
+			out.req = req
+		}
+		w.failed(out.req, err)
+	}
+	return false
+}
+
+// request starts a request of this call.
+func (w *worker) request() event.Request {
+	return event.Request{Op: w.call.op, Access: w.call.access, Syscall: w.call.name}
+}
+
+// failed answers a call that has no object to decide about: as the kernel would
+// for an error of its own, and with a refusal for an error of ours.
+func (w *worker) failed(req event.Request, err error) {
+	if !w.g.cfg.Listener.Valid(w.n.ID) {
+		return
+	}
+	var errno unix.Errno
+	switch h := w.g.cfg.Handling[w.call.class]; {
+	case errors.As(err, &errno) && !ours(errno):
+		d := event.Decision{Action: event.ActionAllow, By: "kernel"}
+		a := answer{errno: errno}
+		if h == Continue && w.call.class != Exec {
+			// The kernel says it itself. Not of an exec: by then the arguments may
+			// name another program, which nobody judged.
+			a.cont = true
+		}
+		w.conclude(&req, d, a)
+	case h == Continue && errors.Is(err, proc.ErrForeignRoot):
+		// Where everything else is continued, the policy may allow what we
+		// cannot name.
+		d := w.decide(&req)
+		w.conclude(&req, d, answer{cont: d.Action == event.ActionAllow})
+	default:
+		w.refuse(&req, err.Error())
+	}
+}
+
+// ours says whether errno is about reeve's reach rather than the call itself.
+func ours(errno unix.Errno) bool {
+	switch errno {
+	case unix.EPERM, unix.ENFILE, unix.EMFILE, unix.ENOMEM, unix.ESRCH:
+		return true
+	}
+	return false
+}
+
+// decide asks the policy, twice if it wants to know whose repository it is.
+func (w *worker) decide(req *event.Request) event.Decision {
+	if req.Task.ID == "" {
+		req.Task = w.th.Task(false)
+	}
+	w.claim(&req.Object)
+	w.claim(&req.Target)
+	d := w.g.cfg.Decider.Decide(req)
+	if d.AskBorn && w.g.born(req) {
+		req.Born = true
+		d = w.g.cfg.Decider.Decide(req)
+	}
+	if d.Action == event.ActionNone {
+		d.Action, d.Reason = event.ActionDeny, "bug: no decision"
+	}
+	return d
+}
+
+// maxTries bounds how often a call is judged anew because its object changed.
+const maxTries = 100
+
+func (w *worker) again() bool {
+	if w.tries++; w.tries < maxTries {
+		return w.handle()
+	}
+	w.refuse(&event.Request{Op: w.call.op, Syscall: w.call.name}, "its object changed at every try")
+	return false
+}
+
+// finish carries an outcome out, and says whether the call must be judged anew,
+// and by a waiter.
+func (w *worker) finish(out outcome) (again, wait bool) {
+	if !w.g.cfg.Listener.Valid(w.n.ID) {
+		out.drop() // nobody waits any more: nothing is done, so nothing happened
+		return false, false
+	}
+	if out.d.Action != event.ActionAllow {
+		out.drop()
+		w.conclude(&out.req, out.d, answer{errno: denyErrno(out.d)})
+		return false, false
+	}
+	if out.act == nil {
+		w.conclude(&out.req, out.d, answer{cont: true})
+		return false, false
+	}
+	if w.g.cfg.Strict && !w.quiet {
+		// Said before it is done: the result is not known yet.
+		if err := w.acked(&out.req, out.d, 0); err != nil {
+			out.drop()
+			w.g.counts.Denials.Add(1)
+			w.send(answer{errno: unix.EACCES})
+			return false, false
+		}
+	}
+	a := out.act()
+	switch {
+	case a.again:
+		return true, a.wait
+	case a.denied != nil:
+		w.conclude(&out.req, *a.denied, a)
+	case w.g.cfg.Strict && !w.quiet:
+		w.g.count(out.d)
+		w.send(a)
+	default:
+		w.conclude(&out.req, out.d, a)
+	}
+	return false, false
+}
+
+func (o *outcome) drop() {
+	if o.undo != nil {
+		o.undo()
+	}
+}
+
+// refuse denies for a reason of our own.
+func (w *worker) refuse(req *event.Request, reason string) {
+	d := event.Decision{Action: event.ActionDeny, By: "gate", Reason: reason}
+	w.conclude(req, d, answer{errno: unix.EACCES})
+}
+
+// unknown refuses calls of foreign architectures and calls we do not know.
+func (w *worker) unknown() {
+	req := event.Request{Op: event.OpUnknown, Syscall: w.g.callName(w.n), Arch: archName(w.n.Arch)}
+	req.Object = event.Object{Kind: event.ObjectKernel, Path: req.Syscall}
+	d := event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.ENOSYS)}
+	switch {
+	case w.n.Arch != w.g.arch:
+		d.Reason = "calls of another architecture are not supervised, so refused"
+	case w.n.Nr&x32Bit != 0 && w.n.Nr > 0:
+		req.Arch, d.Reason = "x32", "calls of the x32 ABI are not supervised, so refused"
+	default:
+		d.Reason = "reeve does not know this system call"
+	}
+	w.conclude(&req, d, answer{errno: unix.ENOSYS})
+}
+
+const x32Bit = 0x40000000
+
+func archName(arch uint32) string {
+	switch arch {
+	case unix.AUDIT_ARCH_I386:
+		return "i386"
+	case unix.AUDIT_ARCH_X86_64:
+		return "x86_64"
+	case unix.AUDIT_ARCH_AARCH64:
+		return "aarch64"
+	case unix.AUDIT_ARCH_ARM:
+		return "arm"
+	}
+	return fmt.Sprintf("%#x", arch)
+}

@@ -1,0 +1,287 @@
+package tracer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/gate"
+	"github.com/reeve-audit/reeve/tracer/landlock"
+	"github.com/reeve-audit/reeve/tracer/seccomp"
+	"github.com/reeve-audit/reeve/tracer/spawn"
+	"github.com/reeve-audit/reeve/tracer/witness"
+)
+
+// EngineUnotify is the engine of this package: seccomp notification over
+// Landlock, with BPF tracepoints as the witness when reeve is root.
+const EngineUnotify = "unotify"
+
+// Config is what a session needs besides its plan.
+type Config struct {
+	Plan  Plan
+	Order spawn.Order
+	// Decider answers requests, Recorder takes events; see package gate.
+	Decider  gate.Decider
+	Recorder gate.Recorder
+	// Strict releases a decision only after its event is acknowledged.
+	Strict bool
+	// AllowDegraded starts although a mechanism that the plan needs is missing.
+	AllowDegraded bool
+	Log           *slog.Logger
+}
+
+// Launcher is a session that has not started: its init waits for orders.
+type Launcher struct {
+	process *spawn.Process
+	// witness gives the loaded witness once; nil when there is to be none.
+	witness func() (*witness.Witness, error)
+}
+
+// Prepare starts the session's init and, as root, loads the witness. It is
+// called first, as both take milliseconds in which the policy can be compiled.
+func Prepare() (*Launcher, error) {
+	p, err := spawn.Start()
+	if err != nil {
+		return nil, err
+	}
+	l := &Launcher{process: p}
+	if os.Geteuid() == 0 {
+		l.witness = sync.OnceValues(func() (*witness.Witness, error) {
+			return witness.New(witness.Config{Session: uint64(os.Getpid()), Verify: true})
+		})
+		go func() { _, _ = l.witness() }() // Start takes what it gives
+	}
+	return l, nil
+}
+
+// Abandon ends a session that was not started.
+func (l *Launcher) Abandon() error {
+	err := l.process.Close()
+	if l.witness != nil {
+		if w, loadErr := l.witness(); loadErr == nil {
+			err = errors.Join(err, w.Close())
+		}
+	}
+	return err
+}
+
+// Session is a running command tree.
+type Session struct {
+	process *spawn.Process
+	gate    *gate.Gate
+	group   *errgroup.Group
+	cancel  context.CancelFunc
+	watch   *watcher // nil without a witness
+	closed  chan error
+	ending  atomic.Bool // it was told to end: what stops now does so for that
+	// Gaps are what this machine could not hold of the plan, a sentence each.
+	Gaps []string
+}
+
+// ErrDegraded is returned when the machine lacks what the plan needs.
+var ErrDegraded = errors.New("this machine cannot enforce all of the policy")
+
+// Start confines init, serves the gate and starts the command. Gaps found here
+// are an error wrapping ErrDegraded unless cfg.AllowDegraded.
+func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error) {
+	s = &Session{process: l.process}
+	// What reeve holds, other users' environments and the listener among it, is
+	// not for tasks of the same user to read.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("hide reeve's memory: %w", err)
+	}
+	floor, scoped, err := s.floor(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	if floor >= 0 {
+		defer unix.Close(floor)
+	}
+	handling := handlingHere(cfg.Plan.Handling)
+	if l.witness != nil {
+		if w, err := l.witness(); err == nil {
+			s.watch = &watcher{witness: w, recorder: cfg.Recorder, judged: map[int][]gate.Program{}, tasks: map[int32]known{}}
+		} else {
+			s.Gaps = append(s.Gaps, fmt.Sprintf("no witness in the kernel (%v): what an exec really ran is compared only at the process's next call", err))
+		}
+	}
+	if s.watch == nil {
+		s.Gaps = append(s.Gaps, cfg.Plan.NeedWitness...)
+	}
+	if len(s.Gaps) > 0 && !cfg.AllowDegraded {
+		return nil, s.degraded()
+	}
+	// Only thread T of init gets the namespace, and with it the whole tree.
+	cfg.Order.PrivateIPC = os.Geteuid() == 0 && handling[gate.Kernel] == gate.Refuse
+	rules := gate.Rules(handling, cfg.Plan.AllowKernel, cfg.Order.PrivateIPC, scoped)
+	if cfg.Order.Filter, err = seccomp.Build(rules); err != nil {
+		return nil, err
+	}
+	listener, err := l.process.Confine(cfg.Order, floor)
+	if err != nil {
+		return nil, explain(err)
+	}
+	if err := s.serve(ctx, &cfg, handling, listener, scoped); err != nil {
+		unix.Close(listener)
+		return nil, err
+	}
+	if err := l.process.Go(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) degraded() error {
+	err := ErrDegraded
+	for _, g := range s.Gaps {
+		err = fmt.Errorf("%w; %s", err, g)
+	}
+	return err
+}
+
+// handlingHere adapts a plan to this process: credentials change only under root,
+// and signals are always judged, if only for the record.
+func handlingHere(h gate.Table) gate.Table {
+	if os.Geteuid() != 0 {
+		h[gate.Creds] = gate.Untrapped
+	}
+	h[gate.Signal] = gate.Continue
+	return h
+}
+
+// floor opens the Landlock ruleset, -1 if the plan asks for nothing that this
+// kernel has. scoped says whether the kernel keeps signals inside the session.
+func (s *Session) floor(cfg *Config) (fd int, scoped bool, err error) {
+	abi, err := landlock.ABI()
+	if err != nil {
+		s.Gaps = append(s.Gaps, "no floor: "+err.Error())
+		return -1, false, nil
+	}
+	spec := cfg.Plan.Floor
+	spec.Paths = resolved(spec.Paths)
+	fd, dropped, err := spec.Open(abi)
+	if errors.Is(err, landlock.ErrNothing) {
+		return -1, false, nil
+	}
+	if err != nil {
+		return -1, false, err
+	}
+	for _, d := range dropped {
+		cfg.Log.Info("the floor is lower on this kernel", "gap", d)
+	}
+	return fd, cfg.Plan.Floor.ScopeSignal && abi >= 6, nil
+}
+
+// resolved leaves out the rules on paths that lead through a symbolic link (/bin
+// on most systems): a policy is about resolved paths, so they grant nothing.
+func resolved(rules []landlock.PathRule) []landlock.PathRule {
+	var out []landlock.PathRule
+	for _, r := range rules {
+		if real, err := filepath.EvalSymlinks(r.Path); err == nil && real == r.Path {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// serve starts the gate and the witness.
+func (s *Session) serve(ctx context.Context, cfg *Config, h gate.Table, listener int, scoped bool) error {
+	gc := gate.Config{
+		Listener: seccomp.Listener{FD: listener}, Decider: cfg.Decider, Recorder: cfg.Recorder,
+		Handling: h, AllowKernel: cfg.Plan.AllowKernel, Init: s.process.InitPID,
+		Engine: EngineUnotify, Scoped: scoped, Strict: cfg.Strict, Log: cfg.Log,
+		Kill: func(pid int) { _ = unix.Kill(pid, unix.SIGKILL) },
+	}
+	if s.watch != nil {
+		gc.Verifier = s.watch
+	}
+	var err error
+	if s.gate, err = gate.New(gc); err != nil {
+		return err
+	}
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.group, ctx = errgroup.WithContext(ctx)
+	s.group.Go(func() error {
+		defer unix.Close(listener)
+		err := s.gate.Run(ctx)
+		if err != nil {
+			_ = s.End() // nobody answers any more: the tree must not limp on
+		}
+		return err
+	})
+	if s.watch != nil {
+		s.group.Go(func() error { return s.watch.run(ctx, s) })
+	}
+	return nil
+}
+
+// explain turns a failed launch into what a person can act on.
+func explain(err error) error {
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%w: already supervised: another program listens to this process's system calls, and the kernel allows only one", err)
+	}
+	return err
+}
+
+// Result is how the command ended.
+type Result struct {
+	Status unix.WaitStatus
+	// Failed is set when the command did not start.
+	Failed *spawn.LaunchError
+}
+
+// Wait serves the session until its last task is gone. stopped is called when
+// the command was stopped by a signal.
+func (s *Session) Wait(stopped func(unix.Signal)) (r Result, err error) {
+	for done := false; !done && err == nil; {
+		var report spawn.Report
+		if report, err = s.process.Next(); err != nil {
+			break
+		}
+		switch report.Kind {
+		case spawn.Failed:
+			r.Failed, done = report.Err, true
+		case spawn.Stopped:
+			if !s.ending.Load() {
+				stopped(report.Status.StopSignal())
+			}
+		case spawn.Exited:
+			r.Status = report.Status
+		case spawn.Empty:
+			done = true
+		}
+	}
+	// Init has said its last word; it need not be waited for to say ours.
+	s.closed = make(chan error, 1)
+	go func() { s.closed <- s.process.Close() }()
+	s.cancel()
+	return r, errors.Join(err, s.group.Wait(), s.watch.close())
+}
+
+// Close waits until init is gone; it is called last, after Wait.
+func (s *Session) Close() error { return <-s.closed }
+
+// Signal passes a signal on to the command.
+func (s *Session) Signal(sig unix.Signal) error { return s.process.Signal(sig) }
+
+// Resume continues the command if it is still stopped.
+func (s *Session) Resume() error { return s.process.Resume() }
+
+// End kills the whole tree.
+func (s *Session) End() error {
+	s.ending.Store(true)
+	return s.process.End()
+}
+
+// Gate gives the session's counts.
+func (s *Session) Gate() *gate.Gate { return s.gate }
+
+var _ gate.Verifier = (*watcher)(nil)

@@ -1,0 +1,148 @@
+package tracer
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/gate"
+	"github.com/reeve-audit/reeve/tracer/witness"
+)
+
+// watcher joins the two views of an exec: the gate says what it judged, the
+// witness what the kernel ran. It makes facts of the witness's records.
+type watcher struct {
+	witness  *witness.Witness
+	devices  witness.Devices
+	recorder gate.Recorder
+	adopt    sync.Once
+	adoptErr error
+
+	mu     sync.Mutex             // guards judged
+	judged map[int][]gate.Program // by the thread that execs
+
+	// tasks is what is known of the session's processes, by pid. Only run's
+	// goroutine uses it.
+	tasks map[int32]known
+}
+
+// known is what facts say of a process that their record does not hold.
+type known struct {
+	exe  string
+	ppid int32
+}
+
+// Identify names a file by the device of its super block, as the kernel's
+// programs see it.
+func (w *watcher) Identify(fd int) (gate.FileID, error) {
+	i, err := w.devices.Inode(fd)
+	return gate.FileID{Dev: i.Dev, Ino: i.Ino}, err
+}
+
+// Expect announces an exec to the kernel's programs.
+func (w *watcher) Expect(tid int, files []gate.Program) error {
+	w.mu.Lock()
+	w.judged[tid] = files
+	w.mu.Unlock()
+	// The first exec is the command's own: it is held at its notification, so it
+	// can be adopted on every kernel, and nothing of the session came before.
+	w.adopt.Do(func() { w.adoptErr = w.witness.Adopt(tid) })
+	if w.adoptErr != nil {
+		return w.adoptErr
+	}
+	inodes := make([]witness.Inode, len(files))
+	for i, f := range files {
+		inodes[i] = witness.Inode{Dev: f.Dev, Ino: f.Ino}
+	}
+	return w.witness.Expect(tid, inodes)
+}
+
+func (w *watcher) run(ctx context.Context, s *Session) error {
+	return w.witness.Run(ctx, func(r witness.Record) {
+		switch r := r.(type) {
+		case witness.Fork:
+			if r.Unmarked { // nobody watches it, so it must not live
+				_ = unix.Kill(int(r.Child.PID), unix.SIGKILL)
+				_ = s.End()
+			}
+		case witness.Lost:
+			if r.Cause.Fatal() {
+				_ = s.End()
+			}
+		}
+		w.recorder.Record(w.fact(r))
+	})
+}
+
+func (w *watcher) close() error {
+	if w == nil {
+		return nil
+	}
+	return w.witness.Close()
+}
+
+func (w *watcher) fact(r witness.Record) event.Event {
+	e := event.Event{Time: time.Now().UTC(), Engine: EngineUnotify, Kind: event.KindFact, Layer: "witness", By: "witness", Action: event.ActionAllow}
+	switch r := r.(type) {
+	case witness.Fork:
+		e.Op, e.BootNS = event.OpFork, r.Time
+		e.Task = event.Task{ID: r.Child.ID(), PID: r.Child.PID, TID: r.Child.PID, PPID: r.Parent.PID}
+		e.Object = event.Object{Kind: event.ObjectTask, Path: r.Parent.ID()}
+		e.Task.Exe = w.tasks[r.Parent.PID].exe
+		w.tasks[r.Child.PID] = known{e.Task.Exe, r.Parent.PID}
+	case witness.Exec:
+		w.executed(&e, r)
+	case witness.Exit:
+		e.Op, e.BootNS = event.OpExit, r.Time
+		k := w.tasks[r.Process.PID]
+		delete(w.tasks, r.Process.PID)
+		e.Task = event.Task{ID: r.Process.ID(), PID: r.Process.PID, TID: r.Process.PID, PPID: k.ppid, Exe: k.exe}
+		if r.Status.Signaled() {
+			e.ExitSignal = int32(r.Status.Signal())
+		} else {
+			e.ExitCode = int32(r.Status.ExitStatus())
+		}
+	case witness.Lost:
+		e.Kind, e.Op, e.Action, e.Count = event.KindLost, event.OpLoss, event.ActionNone, r.Count
+		e.Reason = "witness: " + string(r.Cause)
+	}
+	return e
+}
+
+func (w *watcher) executed(e *event.Event, r witness.Exec) {
+	e.Op, e.Access, e.BootNS = event.OpExec, event.AccessExec, r.Time
+	w.mu.Lock()
+	judged := w.judged[int(r.OldTID)]
+	delete(w.judged, int(r.OldTID))
+	w.mu.Unlock()
+	e.Task = event.Task{ID: r.Process.ID(), PID: r.Process.PID, TID: r.OldTID, Argv: r.Argv, ArgvLen: r.ArgvLen}
+	e.Object = event.Object{Kind: event.ObjectFile, Path: r.Filename, Dev: r.Inode.Dev, Ino: r.Inode.Ino, Raw: r.Filename}
+	// What runs now is the program itself or, for a script, its interpreter.
+	for _, p := range judged {
+		if p.FileID == (gate.FileID{Dev: r.Inode.Dev, Ino: r.Inode.Ino}) {
+			e.Task.Exe, e.Object.Path = p.Path, judged[0].Path
+		}
+	}
+	if e.Task.Exe == "" { // it was not judged: the kernel knows
+		e.Task.Exe, _ = os.Readlink("/proc/" + strconv.Itoa(int(r.Process.PID)) + "/exe")
+		e.Object.Path = e.Task.Exe
+	}
+	if e.Object.Raw == e.Object.Path {
+		e.Object.Raw = ""
+	}
+	k := w.tasks[r.Process.PID]
+	e.Task.PPID, k.exe = k.ppid, e.Task.Exe
+	w.tasks[r.Process.PID] = k
+	if r.Mismatch || r.Unexpected {
+		e.Action, e.Errno = event.ActionDeny, int32(unix.EACCES)
+		e.Reason = "another program ran than was judged"
+		if r.Killed {
+			e.Reason += "; killed before its first instruction"
+		}
+	}
+}
