@@ -1,0 +1,104 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// excused reports whether a rule of a built-in layer does not hold for a target
+// after all, and whether content has to be checked before.
+func (t *target) excused(r *rule) (excused, guarded bool) {
+	switch r.guard {
+	case guardSecret:
+		return t.makesSecret(), false
+	case guardLink:
+		return t.linkExcuse(), false
+	case guardConfig:
+		return t.bornExcuse(r.born)
+	}
+	return false, false
+}
+
+// linkExcuse reports whether this may be done to a file that says where a
+// repository is. In a directory that the session made, git adds a work tree or a
+// submodule with such a file; in one that stood there it would give the user's
+// own git another repository. A directory ".git" may be made anywhere, since what
+// git obeys in it is protected as well.
+func (t *target) linkExcuse() bool {
+	isDir := t.kind == event.ObjectDir
+	switch {
+	case t.req.Born, t.role == roleTo && isDir: // whether it may leave its old place is judged there
+		return true
+	case t.role == roleMake:
+		return t.req.Op == event.OpMkdir && (t.missing || isDir)
+	}
+	// One that is removed is empty: its settings do not go without being judged.
+	return isDir && (t.role == roleUse || t.role == roleRemove)
+}
+
+// makesSecret reports whether a file with a secret's name is only being made:
+// what is not there holds no secret. Opening it again to read stays denied.
+func (t *target) makesSecret() bool {
+	if !t.missing || t.need != event.AccessWrite {
+		return false
+	}
+	return t.role == roleMake || t.role == roleTo || t.role == roleLink
+}
+
+// bornExcuse reports whether a repository made by the session itself may do
+// this to its own protected files.
+func (t *target) bornExcuse(born bornRule) (excused, guarded bool) {
+	if !t.req.Born {
+		return false, false
+	}
+	switch born {
+	case bornAll:
+		return true, false
+	case bornSamples:
+		return t.bornHook(), false
+	case bornContent:
+		return t.bornConfig()
+	}
+	return false, false
+}
+
+// bornHook: git makes the directory of hooks and its samples, and removes both
+// with the repository. A hook that git would run stays out.
+func (t *target) bornHook() bool {
+	if t.role == roleRemove {
+		return true
+	}
+	name := last(t.path)
+	if name == "hooks" {
+		return t.role == roleMake && t.req.Op == event.OpMkdir || t.role == roleUse && t.kind == event.ObjectDir
+	}
+	if !strings.HasSuffix(name, ".sample") || last(parent(t.path)) != "hooks" {
+		return false
+	}
+	return t.role == roleMake || t.role == roleUse
+}
+
+// bornConfig: git writes config.lock and renames it over config, where the
+// content is checked; it also tries out permission bits on config itself.
+func (t *target) bornConfig() (excused, guarded bool) {
+	if strings.HasSuffix(t.path, ".lock") {
+		switch t.role {
+		case roleMake, roleUse, roleRemove:
+			return true, false
+		case roleFrom:
+			return t.req.Target.Path+".lock" == t.path, false
+		}
+		return false, false
+	}
+	switch t.role {
+	case roleRemove:
+		return true, false
+	case roleUse:
+		return t.req.Op == event.OpChmod || t.req.Op == event.OpChown || t.req.Op == event.OpUtime, false
+	case roleTo:
+		moved := t.req.Op == event.OpRename && t.req.Object.Path == t.path+".lock" && t.req.Flags&renameExchange == 0
+		return moved && t.kind == event.ObjectFile, moved
+	}
+	return false, false
+}

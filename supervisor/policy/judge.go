@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"syscall"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// reasons that belong to no rule.
+const (
+	reasonUnnamed  = "no rule of the profile allows it"
+	reasonAsk      = "asks; approvals are not available, so denied"
+	reasonMissing  = "does not exist, and would be denied"
+	reasonExists   = "exists already, and would be denied"
+	reasonProgram  = "the program may not run, so it may not be read for another loader to run it"
+	reasonLong     = "the path is too long to be judged"
+	reasonRelative = "the path is not absolute, so it cannot be judged"
+)
+
+// verdictOf is what all layers together say of a path.
+func (p *Policy) verdictOf(t *target) verdict {
+	var v verdict
+	for _, s := range p.planes {
+		v = v.and(s.verdicts[s.accept(t)])
+	}
+	return v
+}
+
+// judge decides about one path.
+func (p *Policy) judge(t *target) event.Decision {
+	rule := ""
+	for _, s := range p.planes {
+		if s.need&t.need == 0 {
+			continue
+		}
+		accept := s.accept(t)
+		if s.verdicts[accept].of(t.need) > event.ActionAllow {
+			return p.refuse(t)
+		}
+		if s == &p.files {
+			rule = s.allowedBy[accept]
+		}
+	}
+	return event.Decision{Action: event.ActionAllow, Rule: rule, By: p.by}
+}
+
+// refusal is the layer and the rule that stand against a target.
+type refusal struct {
+	set     *ruleSet
+	layer   int
+	rule    *rule // nil when a closed layer does not name the path
+	verdict event.Action
+	hide    bool
+	// askBorn is set when all that stands against it is protected configuration
+	// that a repository of the session's own might change.
+	askBorn bool
+	// guarded is set when nothing stands against it but content has to be checked.
+	guarded bool
+}
+
+// refuse finds what stands against a target that the verdict does not allow, and
+// whether it has an excuse.
+func (p *Policy) refuse(t *target) event.Decision {
+	r := p.refusal(t)
+	if r.set == nil {
+		return event.Decision{Action: event.ActionAllow, Rule: p.files.allowedBy[p.files.accept(t)], By: p.by, GuardContent: r.guarded}
+	}
+	d := event.Decision{Action: event.ActionDeny, By: p.by, Reason: p.reason(&r, t), AskBorn: r.askBorn, Errno: int32(syscall.EACCES)}
+	if r.rule != nil {
+		d.Rule = r.rule.label()
+	}
+	switch {
+	case r.hide:
+		d.Errno = int32(syscall.ENOENT)
+	case t.missing && t.role != roleMake && t.role != roleTo && t.role != roleLink:
+		d.Errno, d.Reason = int32(syscall.ENOENT), reasonMissing
+	case t.role == roleMake && !t.missing && t.req.Op == event.OpMkdir:
+		d.Errno, d.Reason = int32(syscall.EEXIST), reasonExists
+	}
+	return d
+}
+
+// reason says in one clause why a refusal stands.
+func (p *Policy) reason(r *refusal, t *target) string {
+	switch {
+	case r.verdict == event.ActionAsk:
+		return reasonAsk
+	case r.rule == nil:
+		return reasonUnnamed
+	case r.set == &p.program && t.need&event.AccessExec == 0:
+		return reasonProgram
+	}
+	return r.rule.reason
+}
+
+// refusal looks through the layers, the built-in ones first. Of several that
+// stand against the target it names a denying one before an asking one.
+func (p *Policy) refusal(t *target) refusal {
+	var found refusal
+	onlyBorn := true
+	for _, s := range p.planes {
+		if s.need&t.need == 0 {
+			continue
+		}
+		winners := s.match(t)
+		for i := range s.layers {
+			w := winner(winners, i)
+			v := s.layerVerdict(i, w)
+			a := v.of(t.need)
+			if a <= event.ActionAllow {
+				continue
+			}
+			var by *rule
+			if w >= 0 {
+				by = &s.rules[w]
+				excused, guarded := t.excused(by)
+				if excused {
+					found.guarded = found.guarded || guarded
+					continue
+				}
+			}
+			onlyBorn = onlyBorn && by != nil && by.born != bornNever && !t.req.Born
+			if a > found.verdict {
+				found.set, found.layer, found.rule, found.verdict, found.hide = s, i, by, a, v.hide
+			}
+		}
+	}
+	found.askBorn = found.set != nil && onlyBorn
+	return found
+}

@@ -1,0 +1,215 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// standing is the default policy on a host where repositories stand in the
+// workspace: at its root, and one that was not found when the session began.
+func standing(t *testing.T) *Policy {
+	t.Helper()
+	h := testHost()
+	h.Repositories = []string{"/home/u/ws", "/home/u/ws/deep/repo"}
+	p, err := Load(nil, "", h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestRepositoryIsNotReplaced plays whole attacks: the session makes what it may,
+// and the last step, which would have the user's own git obey other files, fails.
+func TestRepositoryIsNotReplaced(t *testing.T) {
+	const ws = "/home/u/ws"
+	attacks := map[string][]string{
+		"moved into a new directory":        {"mkdir " + ws + "/d", "rename " + ws + "/.git/ " + ws + "/d/.git new"},
+		"moved under another name":          {"rename " + ws + "/.git/ " + ws + "/x.git new"},
+		"moved with what it is in":          {"mkdir " + ws + "/d", "rename " + ws + "/deep/ " + ws + "/d/deep new"},
+		"moved with its work tree":          {"rename " + ws + "/deep/repo/ " + ws + "/deep/old new"},
+		"one not found at the start":        {"mkdir " + ws + "/d", "rename " + ws + "/lost/.git/ " + ws + "/d/.git new"},
+		"a bare one":                        {"mkdir " + ws + "/d", "rename " + ws + "/bare.git/ " + ws + "/d/bare.git new"},
+		"a work tree's administration":      {"rename " + ws + "/.git/worktrees/w/ " + ws + "/.git/worktrees/v new"},
+		"all work trees' administration":    {"rename " + ws + "/.git/worktrees/ " + ws + "/.git/modules/worktrees new"},
+		"a submodule's repository":          {"rename " + ws + "/.git/modules/a/ " + ws + "/.git/modules/b new"},
+		"moved into a repository just made": {"mkdir " + ws + "/d", "mkdir " + ws + "/d/.git", "rename " + ws + "/.git/worktrees/w/ " + ws + "/d/.git/worktrees/w new"},
+		"a link in its place":               {"make " + ws + "/.git"},
+		"a link in an old directory":        {"make " + ws + "/src/.git"},
+		"a link moved there":                {"make " + ws + "/x", "rename " + ws + "/x " + ws + "/src/.git new"},
+		"a link hard-linked there":          {"make " + ws + "/x", "link " + ws + "/x " + ws + "/src/.git new"},
+		"a symbolic link":                   {"symlink " + ws + "/src/.git"},
+		"a work tree's common directory":    {"make " + ws + "/.git/worktrees/w/commondir"},
+		"common directory moved in":         {"make " + ws + "/x", "rename " + ws + "/x " + ws + "/.git/worktrees/w/commondir over"},
+	}
+	for name, lines := range attacks {
+		p, made := standing(t), births{}
+		for i, line := range lines {
+			req := gitLine(line)
+			d, _ := decideIf(p, req, made.born(req))
+			allowed := d.Action == event.ActionAllow
+			if final := i == len(lines)-1; allowed == final {
+				t.Errorf("%s: %s: %v (%s)", name, line, d.Action, d.Reason)
+			} else if final && req.Object.Kind == event.ObjectDir && isBelow("/home/u/ws/deep/repo", req.Object.Path) && d.Reason != reasonRepository {
+				t.Errorf("%s: denied for another reason: %s", name, d.Reason)
+			}
+			made.note(req)
+		}
+	}
+	linked := gitLine("rename " + ws + "/d/.git/ " + ws + "/old/.git over")
+	linked.Flags = renameExchange
+	if d, _ := decideBorn(p(t), linked); d.Action == event.ActionAllow {
+		t.Error("exchange: a work tree's link for a repository: allowed")
+	}
+	bare := gitLine("rename " + ws + "/new.git/ " + ws + "/old.git over")
+	bare.Flags, bare.Target.Kind = renameExchange, event.ObjectDir
+	if d, _ := decideBorn(p(t), bare); d.Action == event.ActionAllow {
+		t.Error("exchange: a new repository for an old one: allowed")
+	}
+	for _, other := range []string{ws + "/d/", ws + "/d/.git/", ws + "/d/x.git/"} {
+		for _, line := range []string{"rename " + ws + "/.git/ " + other, "rename " + other + " " + ws + "/.git"} {
+			req := gitLine(line)
+			req.Target = event.Object{Path: trimSlash(req.Target.Path), Kind: event.ObjectDir}
+			req.Flags = renameExchange
+			if d, _ := decideBorn(p(t), req); d.Action == event.ActionAllow {
+				t.Errorf("exchange: %s: allowed", line)
+			}
+		}
+	}
+}
+
+func trimSlash(p string) string {
+	if len(p) > 1 && p[len(p)-1] == '/' {
+		return p[:len(p)-1]
+	}
+	return p
+}
+
+// TestOwnRepositoriesMove: what the session made is moved, linked and removed as
+// before, also where other repositories stand.
+func TestOwnRepositoriesMove(t *testing.T) {
+	const ws = "/home/u/ws"
+	for name, lines := range map[string][]string{
+		"init where none stood": {
+			"mkdir " + ws + "/new/.git", "make " + ws + "/new/.git/config.lock", "rename " + ws + "/new/.git/config.lock " + ws + "/new/.git/config new",
+			"delete " + ws + "/new/.git/config", "delete " + ws + "/new/.git/",
+		},
+		"init below a standing one": {"mkdir " + ws + "/src/.git", "make " + ws + "/src/.git/hooks/x.sample"},
+		"a clone moved":             {"mkdir " + ws + "/c", "mkdir " + ws + "/c/.git", "rename " + ws + "/c/ " + ws + "/d new", "make " + ws + "/d/.git/config.lock"},
+		"its .git moved to a place without one": {
+			"mkdir " + ws + "/c", "mkdir " + ws + "/c/.git", "rename " + ws + "/c/.git/ " + ws + "/src/.git new", "make " + ws + "/src/.git/config.lock",
+		},
+		"a bare clone moved": {"mkdir " + ws + "/c.git", "rename " + ws + "/c.git/ " + ws + "/d.git new"},
+		"a work tree": {
+			"mkdir " + ws + "/wt", "mkdir " + ws + "/.git/worktrees/wt", "make " + ws + "/.git/worktrees/wt/gitdir", "make " + ws + "/wt/.git",
+			"make " + ws + "/.git/worktrees/wt/commondir", "delete " + ws + "/wt/.git",
+		},
+		"ordinary directories": {"rename " + ws + "/src/ " + ws + "/lib new", "rename " + ws + "/.git/rebase-apply/ " + ws + "/.git/rebase-old new"},
+	} {
+		p, made := standing(t), births{}
+		for _, line := range lines {
+			req := gitLine(line)
+			if d, _ := decideIf(p, req, made.born(req)); d.Action != event.ActionAllow {
+				t.Errorf("%s: %s: denied by %q (%s)", name, line, d.Rule, d.Reason)
+			}
+			made.note(req)
+		}
+	}
+}
+
+const unprotected = "[permissions.x]\nextends = \":workspace\"\n[permissions.x.protected]\n\"/\" = \"write\"\n"
+
+// TestRepositoryExceptions: who lifts the protection may move repositories.
+func TestRepositoryExceptions(t *testing.T) {
+	for _, p := range []*Policy{load(t, "observe"), load(t, "x", source(Session, unprotected))} {
+		req := gitLine("rename /home/u/ws/.git/ /home/u/ws/old.git new")
+		if d := p.Decide(req); d.Action != event.ActionAllow {
+			t.Errorf("%s: %s", p.Name(), d.Reason)
+		}
+	}
+}
+
+func TestStrangeSockets(t *testing.T) {
+	p, observe := load(t, ""), load(t, "observe")
+	for _, op := range []event.Op{event.OpLink, event.OpRename} {
+		for _, to := range []string{"/home/u/ws/s", "/tmp/reeve-01S/s", "/tmp/t"} {
+			req := &event.Request{Op: op, Object: event.Object{Kind: event.ObjectSocket, Path: "/tmp/s"}, Target: event.Object{Kind: event.ObjectMissing, Path: to}}
+			if d := p.Decide(req); d.Action != event.ActionDeny {
+				t.Errorf("%v to %s: allowed", op, to)
+			}
+			if d := observe.Decide(req); d.Action != event.ActionAllow {
+				t.Errorf("observe: %v: %s", op, d.Reason)
+			}
+			req.Object.Own = true
+			if d := p.Decide(req); d.Action != event.ActionAllow && to != "/home/u/ws/s" {
+				t.Errorf("the session's own, %v to %s: %s", op, to, d.Reason)
+			}
+		}
+	}
+	exchange := &event.Request{
+		Op: event.OpRename, Flags: renameExchange,
+		Object: event.Object{Kind: event.ObjectFile, Path: "/tmp/x"}, Target: event.Object{Kind: event.ObjectSocket, Path: "/tmp/s"},
+	}
+	if d := p.Decide(exchange); d.Action != event.ActionDeny {
+		t.Error("exchanged for a socket of another program")
+	}
+	// Nor in a directory, even where nothing else keeps directories apart.
+	lifted := load(t, "x", source(Session, unprotected+"[permissions.x.secrets]\n\"/\" = \"write\"\n"))
+	if d := lifted.Decide(gitLine("rename /tmp/d/ /home/u/ws/d new")); outcome(d) != "EXDEV" {
+		t.Errorf("a directory of sockets moved into the workspace: %s", outcome(d))
+	}
+}
+
+// TestSocketsInTemporaryWorkspaces: a workspace in or around /tmp does not make
+// all of /tmp the project's.
+func TestSocketsInTemporaryWorkspaces(t *testing.T) {
+	for _, row := range []struct{ workspace, socket, want string }{
+		{"/tmp/work", "/tmp/work/s", "ok"}, {"/tmp/work", "/tmp/s", "no"}, {"/tmp", "/tmp/s", "no"}, {"/tmp", "/tmp/reeve-01S/s", "no"},
+	} {
+		h := testHost()
+		h.Workspaces = []string{row.workspace}
+		p, err := Load(nil, "", h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &event.Request{Op: event.OpConnect, Object: event.Object{Kind: event.ObjectSocket, Path: row.socket}}
+		if d := p.Decide(req); outcome(d) != row.want {
+			t.Errorf("workspace %s: %s: %s, want %s", row.workspace, row.socket, outcome(d), row.want)
+		}
+	}
+}
+
+func TestSetID(t *testing.T) {
+	p, observe := load(t, ""), load(t, "observe")
+	for _, mode := range []uint32{0o4755, 0o2755, 0o2645, 0o2644, 0o4000, 0o6000} {
+		make, mknod, chmod := ask("make /home/u/ws/x"), ask("make /home/u/ws/x"), ask("chmod /home/u/ws/x")
+		make.Mode, mknod.Mode, chmod.Mode = mode, mode|0o100000, mode
+		mknod.Op = event.OpMknod
+		for _, req := range []*event.Request{make, mknod, chmod} {
+			if d := p.Decide(req); outcome(d) != "EPERM" {
+				t.Errorf("%v %o: %s", req.Op, mode, outcome(d))
+			}
+			if d := observe.Decide(req); outcome(d) != "ok" {
+				t.Errorf("observe: %v %o: %s", req.Op, mode, outcome(d))
+			}
+		}
+		dir := ask("chmod /home/u/ws/d/")
+		if dir.Mode = mode; outcome(p.Decide(dir)) != "ok" {
+			t.Errorf("a directory of mode %o", mode)
+		}
+	}
+}
+
+func TestOwnTerminals(t *testing.T) {
+	p := load(t, "")
+	for _, text := range []string{"read /dev/pts/3", "write /dev/pts/3", "chmod /dev/pts/3"} {
+		req := ask(text)
+		req.Object.Kind, req.Object.Own = event.ObjectDevice, true
+		if d := p.Decide(req); outcome(d) != "ok" {
+			t.Errorf("%s: %s", text, d.Reason)
+		}
+		if req.Object.Own = false; outcome(p.Decide(req)) != "no" {
+			t.Errorf("%s of another: allowed", text)
+		}
+	}
+}
