@@ -1,0 +1,241 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/reeve-audit/reeve/storage"
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// pageRows is how many records one read transaction covers: an open one keeps
+// the write-ahead log from being reused.
+const pageRows = 2000
+
+const selectSessions = `SELECT s.id, s.start_ns, s.end_ns, s.events, s.last_seq, s.requests, s.denied,
+	s.asked, s.lost, s.ended, coalesce(e.engine, ''), coalesce(e.detail, '')
+	FROM sessions s LEFT JOIN events e ON e.sid = s.sid AND e.seq = 1 `
+
+// Sessions are the summaries; see storage.Reader.
+func (s *Store) Sessions(ctx context.Context, limit int) ([]storage.Session, error) {
+	if limit <= 0 {
+		limit = -1
+	}
+	out, err := s.sessions(ctx, selectSessions+`ORDER BY s.id DESC LIMIT ?`, limit)
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out, err
+}
+
+// Session is one summary; see storage.Reader.
+func (s *Store) Session(ctx context.Context, id string) (storage.Session, error) {
+	if id == "last" {
+		out, err := s.Sessions(ctx, 1)
+		if err == nil && len(out) == 0 {
+			err = fmt.Errorf("%w: the store is empty", storage.ErrNoSession)
+		}
+		return first(out), err
+	}
+	// By bytes, not LIKE: an id may hold any character that a person types.
+	out, err := s.sessions(ctx, selectSessions+`WHERE substr(s.id, 1, length(?1)) = ?1 ORDER BY s.id LIMIT 2`, id)
+	switch {
+	case err != nil:
+		return storage.Session{}, err
+	case len(out) == 0 || id == "":
+		return storage.Session{}, fmt.Errorf("%w: %q", storage.ErrNoSession, id)
+	case len(out) > 1 && out[0].ID != id:
+		return storage.Session{}, fmt.Errorf("%w: %q is the beginning of several, such as %s and %s",
+			storage.ErrNoSession, id, out[0].ID, out[1].ID)
+	}
+	return out[0], nil
+}
+
+func first(out []storage.Session) storage.Session {
+	if len(out) == 0 {
+		return storage.Session{}
+	}
+	return out[0]
+}
+
+func (s *Store) sessions(ctx context.Context, query string, args ...any) (_ []storage.Session, err error) {
+	db, ok, err := s.reader(ctx)
+	if err != nil || !ok {
+		return nil, err
+	}
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var out []storage.Session
+	for rows.Next() {
+		var v storage.Session
+		var start, end int64
+		err := rows.Scan(&v.ID, &start, &end, &v.Events, &v.LastSeq, &v.Requests, &v.Denied,
+			&v.Asked, &v.Lost, &v.Ended, &v.Engine, &v.Detail)
+		if err != nil {
+			return nil, fmt.Errorf("list sessions: %w", err)
+		}
+		if end != 0 {
+			v.Start, v.End = time.Unix(0, start).UTC(), time.Unix(0, end).UTC()
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+// Events are the records that q asks for; see storage.Reader.
+func (s *Store) Events(ctx context.Context, q storage.Query) iter.Seq2[event.Event, error] {
+	return func(yield func(event.Event, error) bool) {
+		if err := s.events(ctx, &q, yield); err != nil {
+			yield(event.Event{}, fmt.Errorf("read events: %w", err))
+		}
+	}
+}
+
+// events yields; a nil error also means that yield wants no more.
+func (s *Store) events(ctx context.Context, q *storage.Query, yield func(event.Event, error) bool) error {
+	if err := q.Validate(); err != nil {
+		return err
+	}
+	glob, err := storage.NewGlob(q.Path)
+	if err != nil {
+		return err
+	}
+	db, ok, err := s.reader(ctx)
+	if err != nil || !ok {
+		return err
+	}
+	ids, err := s.sessionIDs(ctx, db, q)
+	if err != nil {
+		return err
+	}
+	left := q.Limit
+	if left == 0 {
+		left = 1<<63 - 1
+	}
+	for _, id := range ids {
+		after, full := q.AfterSeq, true
+		for full {
+			var page []event.Event
+			page, full, err = s.page(ctx, db, id, after, q, glob)
+			for i := range page {
+				after = page[i].Seq
+				if !glob.MatchEvent(&page[i]) {
+					continue
+				}
+				if !yield(page[i], nil) {
+					return nil
+				}
+				if left--; left == 0 {
+					return nil
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type sessionID struct {
+	sid int64
+	id  string
+}
+
+func (s *Store) sessionIDs(ctx context.Context, db *sql.DB, q *storage.Query) (_ []sessionID, err error) {
+	where, args := []string{"true"}, []any{}
+	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
+	if q.Session != "" {
+		add("id = ?", q.Session)
+	}
+	if !q.Since.IsZero() {
+		add("end_ns >= ?", q.Since.UnixNano())
+	}
+	if !q.Until.IsZero() {
+		add("start_ns < ?", q.Until.UnixNano())
+	}
+	rows, err := db.QueryContext(ctx, `SELECT sid, id FROM sessions WHERE `+
+		strings.Join(where, " AND ")+` ORDER BY id`, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var ids []sessionID
+	for rows.Next() {
+		var v sessionID
+		if err := rows.Scan(&v.sid, &v.id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, v)
+	}
+	return ids, rows.Err()
+}
+
+// page reads up to pageRows records after a seq; full says there may be more.
+// Records before an error are returned with it.
+func (s *Store) page(ctx context.Context, db *sql.DB, id sessionID, after uint64, q *storage.Query,
+	glob *storage.Glob,
+) (_ []event.Event, full bool, err error) {
+	where, args := conditions(q, glob)
+	args = append([]any{id.sid, int64(after)}, args...)
+	rows, err := db.QueryContext(ctx, fmt.Sprintf(`SELECT %s FROM events WHERE sid = ? AND seq > ?%s
+		ORDER BY seq LIMIT %d`, selectColumns, where, pageRows), args...)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	var page []event.Event
+	f := newFields()
+	for rows.Next() {
+		e, err := f.scan(rows, id.id)
+		if err != nil {
+			return page, false, fmt.Errorf("session %s: %w", id.id, err)
+		}
+		page = append(page, e)
+	}
+	return page, len(page) == pageRows, rows.Err()
+}
+
+func conditions(q *storage.Query, glob *storage.Glob) (string, []any) {
+	var b strings.Builder
+	var args []any
+	add := func(cond string, v ...any) {
+		b.WriteString(" AND " + cond)
+		args = append(args, v...)
+	}
+	numbers(add, "op", q.Ops)
+	numbers(add, "action", q.Actions)
+	numbers(add, "kind", q.Kinds)
+	if !q.Since.IsZero() {
+		add("time_unix_ns >= ?", q.Since.UnixNano())
+	}
+	if !q.Until.IsZero() {
+		add("time_unix_ns < ?", q.Until.UnixNano())
+	}
+	if p := glob.Prefix(); p != "" && p != "/" {
+		// By bytes: a path need not be text.
+		add("(substr(CAST(object_path AS BLOB), 1, ?) = ? OR substr(CAST(target_path AS BLOB), 1, ?) = ?)",
+			len(p), []byte(p), len(p), []byte(p))
+	}
+	return b.String(), args
+}
+
+// numbers asks for one of list; none in it is any. NULL stands for 0.
+func numbers[T ~uint8](add func(string, ...any), column string, list []T) {
+	if len(list) == 0 {
+		return
+	}
+	var args []any
+	for _, v := range list {
+		args = append(args, int64(v))
+	}
+	add("coalesce("+column+", 0) IN (?"+strings.Repeat(", ?", len(list)-1)+")", args...)
+}
