@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/probe"
+)
+
+// available names the engines that this version has; the others are only told.
+var available = []string{probe.UnotifyRoot, probe.Unotify}
+
+func doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Usage:     "try what this machine can enforce, and say what holds, what does not, and why",
+		UsageText: "reeve doctor [--json]",
+		Description: `Every mechanism is really used, in a child process or by loading a program: versions and
+configuration files prove nothing. What holds for root may not hold for you: run it as the
+user who will run reeve. Ends with 0 when an engine holds, else with 1.
+
+   reeve doctor            for people
+   reeve doctor --json     for machines`,
+		Flags: []cli.Flag{jsonFlag("print the answers as one JSON object")},
+		Action: func(c *cli.Context) error {
+			if err := noArgs(c); err != nil {
+				return err
+			}
+			return diagnose(c)
+		},
+	}
+}
+
+// probeMain is a probing child.
+func probeMain() int { return probe.Child(os.Args[1:]) }
+
+// diagnosis is what doctor found out.
+type diagnosis struct {
+	Kernel string `json:"kernel"`
+	Arch   string `json:"arch"`
+	UID    int    `json:"uid"`
+	// Engine is the one that `run` would choose; empty when none holds.
+	Engine  string         `json:"engine"`
+	Engines []probe.Engine `json:"engines"`
+	Probes  []probe.Result `json:"probes"`
+	// State says why no session could be recorded here; empty when one could.
+	State string `json:"state,omitempty"`
+
+	stateErr error
+}
+
+func diagnose(c *cli.Context) error {
+	d := diagnosis{UID: os.Geteuid(), Probes: probe.All(c.Context, probe.Config{})}
+	var uts unix.Utsname
+	if err := unix.Uname(&uts); err == nil {
+		d.Kernel, d.Arch = unix.ByteSliceToString(uts.Release[:]), unix.ByteSliceToString(uts.Machine[:])
+	}
+	d.Engines = probe.Engines(d.Probes)
+	d.Engine = chooseEngine(d.Engines)
+	if _, d.stateErr = stateOf(c); d.stateErr != nil {
+		d.State = d.stateErr.Error()
+	}
+	if c.Bool("json") {
+		enc := json.NewEncoder(c.App.Writer)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(d); err != nil {
+			return err
+		}
+	} else {
+		d.print(c.App.Writer, inkFor(c.App.Writer))
+	}
+	return d.verdict(c)
+}
+
+// chooseEngine is the best engine that holds and that this version has.
+func chooseEngine(engines []probe.Engine) string {
+	for _, e := range engines {
+		for _, name := range available {
+			if e.Holds && e.Name == name {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func (d *diagnosis) verdict(c *cli.Context) error {
+	switch {
+	case d.Engine == "" && c.Bool("json"):
+		return exitStatus(statusFailed)
+	case d.Engine == "":
+		return withHint(errors.New("no engine holds on this machine: nothing can be supervised"),
+			"the hints above say what is missing")
+	}
+	return d.stateErr
+}
+
+var stateWords = map[probe.State]struct{ word, colour string }{
+	probe.Yes: {"yes", green}, probe.No: {"no", red}, probe.Unknown: {"unknown", yellow},
+}
+
+func (d *diagnosis) print(w io.Writer, colours ink) {
+	fmt.Fprintf(w, "kernel %s (%s), uid %d\n\n", escape(d.Kernel), escape(d.Arch), d.UID)
+	width := 0
+	for _, r := range d.Probes {
+		width = max(width, len(r.Name))
+	}
+	for _, r := range d.Probes {
+		s := stateWords[r.State]
+		fmt.Fprintf(w, "  %s  %s  %s\n", colours.paint(s.colour, pad(s.word, 7)), pad(r.Name, width), sanitize(r.Reason))
+		if r.State != probe.Yes && r.Hint != "" {
+			fmt.Fprintf(w, "           %s  %s\n", pad("", width), colours.paint(faint, "hint: "+sanitize(r.Hint)))
+		}
+	}
+	fmt.Fprintln(w)
+	for _, e := range d.Engines {
+		d.printEngine(w, colours, e)
+	}
+	if d.Engine != "" {
+		fmt.Fprintf(w, "\n`reeve run` uses %s\n", colours.paint(bold, d.Engine))
+	}
+}
+
+func (d *diagnosis) printEngine(w io.Writer, colours ink, e probe.Engine) {
+	word, why := colours.paint(red, "missing"), strings.Join(e.Missing, "; ")
+	if e.Holds {
+		word, why = colours.paint(green, "holds  "), ""
+		if len(e.Weaker) > 0 {
+			why = "without: " + strings.Join(e.Weaker, "; ")
+		}
+	}
+	if !hasEngine(e.Name) {
+		why = strings.TrimPrefix(why+"; not in this version", "; ")
+	}
+	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s  engine %s  %s", word, pad(e.Name, 14), sanitize(why)), " "))
+}
+
+func hasEngine(name string) bool {
+	return chooseEngine([]probe.Engine{{Name: name, Holds: true}}) != ""
+}

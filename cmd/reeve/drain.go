@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/reeve-audit/reeve/pipeline"
+	"github.com/reeve-audit/reeve/pipeline/bus"
+	"github.com/reeve-audit/reeve/storage"
+	"github.com/reeve-audit/reeve/supervisor/session"
+)
+
+// forwarderName is the durable consumer of a session's own stream by which its
+// records go to a server elsewhere.
+const forwarderName = "forward"
+
+// drainPatience is how long one session's leftovers may take to reach a store or
+// server that may be away. They stay where they are when it is over.
+const drainPatience = 20 * time.Second
+
+// drain stores what crashed sessions left in their streams. What cannot be
+// stored now is said, stays, and is tried again next time: a verb that reads
+// should still show what there is.
+func drain(ctx context.Context, warn io.Writer, st *session.State, own storage.Store) {
+	ids, err := st.Pending()
+	if err != nil {
+		say(warn, err)
+		return
+	}
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return
+		}
+		claim, err := st.Claim(id)
+		if errors.Is(err, session.ErrLive) || errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		switch {
+		case err != nil:
+		case claim.HasBus():
+			err = drainOne(ctx, claim, own)
+		case claim.Unclean(): // it died before it had recorded anything
+			err = claim.Stored()
+		}
+		if claim != nil {
+			err = errors.Join(err, claim.Release())
+		}
+		if err != nil {
+			say(warn, withHint(fmt.Errorf("store what session %s left: %w", id, err), "it stays in the state directory and is tried again next time"))
+		}
+	}
+}
+
+func drainOne(ctx context.Context, claim *session.Claim, own storage.Store) error {
+	ctx, cancel := context.WithTimeout(ctx, drainPatience)
+	defer cancel()
+	target, err := claim.Target()
+	if err != nil {
+		return err
+	}
+	b, err := bus.Open(ctx, bus.Config{Dir: claim.BusDir(), Existing: true})
+	if err != nil {
+		return err
+	}
+	if err := deliverAll(ctx, b, target, own); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	return errors.Join(b.Discard(), claim.Stored())
+}
+
+// deliverAll brings everything in a stream to where the session wanted it.
+func deliverAll(ctx context.Context, b *bus.Bus, target session.Target, own storage.Store) (err error) {
+	store := own
+	if target.Store != "" {
+		if store, err = openStore(target.Store); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, store.Close()) }()
+	}
+	source, err := b.Consume(ctx, "leftovers", bus.PositionMemory)
+	if err != nil {
+		return err
+	}
+	collector, err := pipeline.NewCollector(pipeline.CollectorConfig{Source: source, Store: store})
+	if err != nil {
+		return err
+	}
+	collector.Stop() // when the stream has no more
+	if err := collector.Run(ctx); err != nil || target.NATS == "" {
+		return err
+	}
+	return forwardAll(ctx, b, target.NATS)
+}
+
+// forwardAll sends what the session's own forwarder had not sent yet.
+func forwardAll(ctx context.Context, b *bus.Bus, server string) (err error) {
+	source, err := b.Consume(ctx, forwarderName, bus.PositionDurable)
+	if err != nil {
+		return err
+	}
+	far, err := bus.Dial(ctx, bus.DialConfig{URL: server})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, far.Close()) }()
+	forwarder, err := pipeline.NewForwarder(pipeline.ForwarderConfig{Source: source, To: far})
+	if err != nil {
+		return err
+	}
+	forwarder.Stop() // when the stream has no more
+	return forwarder.Run(ctx)
+}
+
+// prune forgets the directories of sessions that are older than the default store
+// keeps any and that it does not hold any more. The records of a session that
+// went to another store stay there.
+func prune(ctx context.Context, st *session.State, own storage.Store, now time.Time) error {
+	list, err := own.Sessions(ctx, 0)
+	if err != nil {
+		return err
+	}
+	held := make(map[string]bool, len(list))
+	for i := range list {
+		held[list[i].ID] = true
+	}
+	_, err = st.Prune(now, func(id string) bool {
+		u, err := ulid.ParseStrict(id)
+		return err != nil || held[id] || now.Sub(u.Timestamp()) < keepAge
+	})
+	return err
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/reeve-audit/reeve/supervisor/policy"
+)
+
+// Statuses of run that are not the command's own; statusReeve is the third.
+const (
+	statusDenied   = 126
+	statusNotFound = 127
+)
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name: "run", Usage: "run a command under supervision",
+		UsageText: "reeve run [options] -- COMMAND [ARG...]",
+		Description: `Runs COMMAND and everything it starts. Each open, connect and exec is decided before it
+happens, by a profile of the policy, and recorded. The exit status is the command's own (128+n for a
+signal n); 125 means that reeve itself failed before the command ran, 126 that the command was denied or
+cannot be executed, 127 that it was not found.
+
+Examples:
+   reeve run -- ./untrusted.sh                          the working directory is writable, no network
+   reeve run --profile read-only -- make -n             nothing can be changed
+   reeve run --policy my.toml --profile build -- make   a policy of your own
+   reeve run --env AWS_PROFILE -- terraform plan        pass one more variable on`,
+		Flags: []cli.Flag{
+			&cli.StringSliceFlag{Name: "policy", TakesFile: true, Usage: "policy `FILE` for this session (repeatable)"},
+			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the profile to run under (default: what the policy says, else " + policy.DefaultProfile + ")"},
+			&cli.StringSliceFlag{Name: "workspace", TakesFile: true, Usage: "`DIR` the session works in (default: the working directory)"},
+			&cli.StringFlag{Name: "engine", Value: "auto", Usage: "auto or unotify"},
+			&cli.StringFlag{Name: "ask", Value: "deny", Usage: "who answers what the policy asks about: deny (nobody; later versions know more)"},
+			&cli.DurationFlag{Name: "ask-timeout", Value: time.Minute, Usage: "how long a question waits before it is denied"},
+			&cli.StringFlag{Name: "audit", Value: "async", Usage: "strict releases each operation only when its record is on the bus; async batches"},
+			&cli.StringFlag{Name: "nats", Usage: "also forward the records to the NATS server at `URL`"},
+			&cli.StringFlag{Name: "store", Usage: "keep the records at `URL`: sqlite:///FILE or clickhouse://HOST:PORT/DB (default: the state directory)"},
+			&cli.StringSliceFlag{Name: "env", Usage: "pass the environment variable `NAME` on, whatever the profile says; NAME=VALUE sets it (repeatable)"},
+			&cli.StringFlag{Name: "user", Usage: "run the command as user `NAME` (root only)"},
+			&cli.BoolFlag{Name: "linger", Usage: "wait for what the command leaves running instead of ending it"},
+			&cli.BoolFlag{Name: "allow-degraded", Usage: "run although this machine cannot enforce all of the policy"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no summary line"},
+		},
+		Action: runAction,
+	}
+}
+
+// runOptions are the flags of run, checked.
+type runOptions struct {
+	state, profile, store, nats, user string
+	policies, workspaces, env         []string
+	strict, linger, degraded, quiet   bool
+	argv                              []string
+}
+
+func runAction(c *cli.Context) error {
+	o, err := parseRun(c)
+	if err != nil {
+		return failWith(statusReeve, err)
+	}
+	status, err := run(c.Context, o)
+	if err != nil {
+		return err
+	}
+	return exitStatus(status)
+}
+
+func parseRun(c *cli.Context) (*runOptions, error) {
+	o := &runOptions{
+		state: c.String("state"), profile: c.String("profile"), store: c.String("store"), nats: c.String("nats"),
+		user: c.String("user"), policies: c.StringSlice("policy"), workspaces: c.StringSlice("workspace"),
+		env: c.StringSlice("env"), linger: c.Bool("linger"), degraded: c.Bool("allow-degraded"),
+		quiet: c.Bool("quiet"), argv: c.Args().Slice(),
+	}
+	if len(o.argv) == 0 {
+		return nil, withHint(errors.New("no command given"), "reeve run -- COMMAND [ARG...]")
+	}
+	switch engine := c.String("engine"); engine {
+	case "auto", "unotify":
+	case "lsm", "ptrace":
+		return nil, withHint(fmt.Errorf("engine %s is not part of this version", engine), "use --engine auto; `reeve doctor` lists what this machine has")
+	default:
+		return nil, withHint(fmt.Errorf("there is no engine %q", engine), "--engine takes auto or unotify")
+	}
+	switch c.String("audit") {
+	case "strict":
+		o.strict = true
+	case "async":
+	default:
+		return nil, withHint(fmt.Errorf("--audit %q", c.String("audit")), "--audit takes strict or async")
+	}
+	switch c.String("ask") {
+	case "deny":
+	case "tty", "control":
+		return nil, withHint(fmt.Errorf("--ask %s is not part of this version", c.String("ask")), "what the policy asks about is denied, with that reason")
+	default:
+		return nil, withHint(fmt.Errorf("--ask %q", c.String("ask")), "--ask takes deny")
+	}
+	if o.user != "" && os.Geteuid() != 0 {
+		return nil, withHint(fmt.Errorf("--user %s: only root can run a command as somebody else", o.user), "run reeve as root, or leave --user out")
+	}
+	return o, nil
+}

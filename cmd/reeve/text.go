@@ -1,0 +1,138 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// sanitize is escape for text in which a backslash means itself: messages, whose
+// quoted parts are escaped already.
+func sanitize(s string) string {
+	parts := strings.Split(s, `\`)
+	for i, p := range parts {
+		parts[i] = escape(p)
+	}
+	return strings.Join(parts, `\`)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// escape makes any bytes safe to show on a terminal: what is not printable, what
+// changes the direction of text, and bytes that are not UTF-8 come out as \n,
+// \xNN or \u{NNNN}, a backslash as two. Names and arguments are chosen by the
+// supervised command, which must not be able to paint over what reeve says.
+func escape(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		escapeRune(&b, r, size, s[i])
+		i += size
+	}
+	return b.String()
+}
+
+func escapeRune(b *strings.Builder, r rune, size int, first byte) {
+	switch {
+	case r == '\\':
+		b.WriteString(`\\`)
+	case r == '\n':
+		b.WriteString(`\n`)
+	case r == '\t':
+		b.WriteString(`\t`)
+	case r == utf8.RuneError && size == 1, r < 0x20, r == 0x7f:
+		b.WriteString(`\x`)
+		b.WriteByte(hexDigits[first>>4])
+		b.WriteByte(hexDigits[first&15])
+	case unicode.IsPrint(r):
+		b.WriteRune(r)
+	default:
+		b.WriteString(`\u{`)
+		writeHex(b, uint32(r))
+		b.WriteByte('}')
+	}
+}
+
+func writeHex(b *strings.Builder, n uint32) {
+	if n >= 16 {
+		writeHex(b, n/16)
+	}
+	b.WriteByte(hexDigits[n%16])
+}
+
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] >= 0x7f || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// quote is escape for one word among others: quoted where a shell would need it.
+func quote(word string) string {
+	if word == "" {
+		return "''"
+	}
+	e := escape(word)
+	if strings.ContainsAny(word, " '\"$`&|;<>()*?[]#~!{}\\") || e != word {
+		return "'" + strings.ReplaceAll(e, "'", `'\''`) + "'"
+	}
+	return e
+}
+
+// commandLine shows an argument vector.
+func commandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, a := range argv {
+		words[i] = quote(a)
+	}
+	return strings.Join(words, " ")
+}
+
+// ink colours text, or does not.
+type ink bool
+
+const (
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	blue   = "34"
+	cyan   = "36"
+	faint  = "2"
+	bold   = "1"
+)
+
+// paint wraps text, which must already be escaped.
+func (i ink) paint(colour, text string) string {
+	if !i || text == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+// inkFor colours on a terminal, unless NO_COLOR (no-color.org) is set or the
+// terminal says that it cannot.
+func inkFor(w io.Writer) ink {
+	return ink(os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// pad fills text up to width columns, counting runes; longer text stays whole.
+func pad(text string, width int) string {
+	if n := width - utf8.RuneCountInString(text); n > 0 {
+		return text + strings.Repeat(" ", n)
+	}
+	return text
+}
