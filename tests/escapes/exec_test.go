@@ -1,0 +1,191 @@
+package escapes_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tests/trial"
+)
+
+// execAttempts is how often a race of execve is run: each is a process. The
+// whole number of attempts takes minutes.
+func execAttempts() string {
+	if os.Getenv("REEVE_LONG") != "" {
+		return attempts
+	}
+	return "4000"
+}
+
+// TestExecRaces: the denied program never runs (X01, X14).
+func TestExecRaces(t *testing.T) {
+	for _, r := range []struct {
+		id, name string
+		argv     []string
+	}{
+		{"X01", "path", []string{"{victim}", "exec-flip", execAttempts(), "{ws}/p1/x/tool", "{ws}/p2/x/tool"}},
+		{"X14", "name renamed over", []string{"{victim}", "exec-swap", execAttempts(), "{ws}/run", "{ws}/p1/x/tool", "{ws}/p2/x/tool"}},
+	} {
+		t.Run(r.id+"/"+r.name, func(t *testing.T) {
+			tiers(t, false, func(t *testing.T, nobody bool) {
+				o := trial.Options{Policy: true, Timeout: 10 * time.Minute}
+				c := trial.NewGround(t, nobody)
+				if control := c.Native(o, r.argv...); !regexp.MustCompile(`reached=[1-9]`).MatchString(control.Stdout) {
+					t.Fatalf("control: %s", control.Text())
+				}
+				g := trial.NewGround(t, nobody)
+				got := g.Supervised(o, r.argv...)
+				n, ran, reached := scores(t, got)
+				t.Logf("%s%v", got.Stdout, got.Took.Round(time.Millisecond))
+				// Without a witness the floor cannot tell programs apart below a
+				// writable directory: then the session must say so.
+				held := reached == 0 || (nobody || os.Geteuid() != 0) && strings.Contains(manifest(got), "is kept from running by")
+				if !held || ran == 0 {
+					t.Errorf("%d attempts, %d ran, %d ran the denied program: %s", n, ran, reached, got.Text())
+				}
+				trial.SomeDenial(t, got.Events, trial.Denial{Ops: []string{"exec"}, Path: g.Workspace + "/p2/x/tool", Errno: "*"})
+			})
+		})
+	}
+}
+
+// manifest is the manifest in the session's first record.
+func manifest(r *trial.Result) string {
+	for _, e := range r.Events {
+		if e.Op == "start" {
+			return e.Detail
+		}
+	}
+	return ""
+}
+
+// TestArgv: what is recorded is what the program was given, whatever another
+// thread wrote there in between (X02). The witness sees it, so root only.
+func TestArgv(t *testing.T) {
+	trial.NeedRoot(t)
+	g := trial.NewGround(t, false)
+	r := g.Supervised(trial.Options{}, "{victim}", "argv-flip", "300", "{victim}")
+	recorded := map[string]string{}
+	for _, e := range r.Events {
+		if e.Op == "exec" && e.Kind == "fact" && len(e.Task.Argv) == 3 {
+			recorded[fmt.Sprint(e.Task.PID)] = e.Task.Argv[2]
+		}
+	}
+	ran := regexp.MustCompile(`ran pid=(\d+) word=(\w*)`).FindAllStringSubmatch(r.Stdout, -1)
+	words := map[string]int{}
+	for _, m := range ran {
+		words[m[2]]++
+		if got, ok := recorded[m[1]]; !ok || got != m[2] {
+			t.Errorf("pid %s ran with %q, recorded is %q (%v)", m[1], m[2], got, ok)
+		}
+	}
+	if len(ran) < 300 || len(words) < 2 {
+		t.Errorf("control: %d programs ran with words %v, want 300 with several", len(ran), words)
+	}
+}
+
+// TestPrograms: a denied program by every way to run it.
+func TestPrograms(t *testing.T) {
+	policy := trial.Options{Policy: true}
+	denied := &trial.Denial{Ops: []string{"exec"}, Path: "{ws}/p2/x/tool"}
+	ran := func(want int) func(*testing.T, *trial.Ground, *trial.Result, bool) {
+		return func(t *testing.T, _ *trial.Ground, r *trial.Result, supervised bool) {
+			if !supervised && r.Status != want {
+				t.Fatalf("control: status %d, want %d: %s", r.Status, want, r.Text())
+			}
+			if supervised && (r.Status == 10 || r.Status == 20) {
+				t.Errorf("the program ran: status %d", r.Status)
+			}
+		}
+	}
+	memfd := &trial.Denial{Ops: []string{"exec", "memfd"}, Errno: "*"}
+	const loader = "/lib64/ld-linux-x86-64.so.2"
+	run(t, []row{
+		{id: "X03", name: "execveat of descriptor", opt: policy, argv: []string{"exec-fd", "empty", "{ws}/p2/x/tool"}, native: `^$`,
+			want: `ret=-1`, deny: &trial.Denial{Path: "{ws}/p2/x/tool"}, after: ran(20)},
+		{id: "X03", name: "fexecve", opt: policy, argv: []string{"exec-fd", "proc", "{ws}/p2/x/tool"}, native: `^$`,
+			want: `ret=-1`, deny: &trial.Denial{Path: "{ws}/p2/x/tool"}, after: ran(20)},
+		{id: "X03", name: "outside", argv: []string{"exec-fd", "empty", "{outside}/tool"}, native: `^$`,
+			want: `ret=-1`, deny: &trial.Denial{Path: "{outside}/tool"}, after: ran(10)},
+		{id: "X04", name: "memfd", argv: []string{"exec-fd", "memfd", "{victim}"}, native: `^$`, want: `ret=-1`, deny: memfd, after: ran(10)},
+		{id: "X04", name: "memfd by name", argv: []string{"exec-fd", "memfd-proc", "{victim}"}, native: `^$`, want: `ret=-1`, deny: memfd, after: ran(10)},
+		{id: "X06", name: "loader", opt: policy, argv: []string{loader, "{ws}/p2/x/linked", "ran"}, native: `^$|.`, want: `.`,
+			deny: &trial.Denial{Ops: []string{"open", "exec"}, Path: "{ws}/p2/x/linked"}, after: func(t *testing.T, g *trial.Ground, r *trial.Result, supervised bool) {
+				ran(10)(t, g, r, supervised) // /proc/self/exe is the loader
+			}},
+		{id: "X06", name: "shell", opt: policy, argv: []string{"/bin/sh", "-c", "exec {ws}/p2/x/tool ran"}, native: `^$`, want: `.`,
+			deny: denied, after: ran(20)},
+		{id: "X06", name: "env", opt: policy, argv: []string{"/usr/bin/env", "{ws}/p2/x/tool", "ran"}, native: `^$`, want: `.`,
+			deny: denied, after: ran(20)},
+		{id: "X06", name: "symlink", opt: policy, prepare: symlink("{ws}/p2/x/tool", "{ws}/t"), argv: []string{"/bin/sh", "-c", "exec ./t ran"},
+			native: `^$`, want: `.`, deny: denied, after: ran(20)},
+		{id: "X06", name: "interpreter line", opt: policy, prepare: script("#!{ws}/p2/x/tool ran\n"), argv: []string{"/bin/sh", "-c", "./s; exit $?"},
+			native: `^$|.`, want: `.`, many: true, deny: &trial.Denial{Ops: []string{"exec"}, Errno: "*"}, after: func(t *testing.T, g *trial.Ground, r *trial.Result, supervised bool) {
+				ran(20)(t, g, r, supervised)
+			}},
+		{id: "X12", name: "vfork open", argv: []string{"vfork", "open", "{secret}"}, deny: openDenied("{secret}")},
+	})
+	// Named by the launch itself: reeve says 126, and runs nothing.
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		g := trial.NewGround(t, nobody)
+		r := g.Supervised(policy, "{ws}/p2/x/tool", "ran")
+		if r.Status != 126 {
+			t.Errorf("launch of a denied program: status %d, want 126: %s", r.Status, r.Text())
+		}
+	})
+}
+
+func script(text string) func(*testing.T, *trial.Ground) {
+	return func(t *testing.T, g *trial.Ground) {
+		if err := os.WriteFile(g.Workspace+"/s", []byte(g.Expand(text)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestExecRecorded: what runs by a descriptor is recorded by its name (X03).
+func TestExecRecorded(t *testing.T) {
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		g := trial.NewGround(t, nobody)
+		for _, how := range []string{"empty", "proc"} {
+			r := g.Supervised(trial.Options{}, "{victim}", "exec-fd", how, "{ws}/p1/x/tool")
+			if r.Status != 10 {
+				t.Errorf("%s: status %d: %s", how, r.Status, r.Text())
+			}
+			found := false
+			for _, e := range r.Events {
+				found = found || e.Op == "exec" && e.Object.Path == g.Workspace+"/p1/x/tool"
+			}
+			if !found {
+				t.Errorf("%s: no exec record names the program", how)
+			}
+		}
+	})
+}
+
+// TestStart: the first program and its loader are in the stream, with their
+// parent (E12).
+func TestStart(t *testing.T) {
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		g := trial.NewGround(t, nobody)
+		r := g.Supervised(trial.Options{}, "{ws}/linked", "call", fmt.Sprint(unix.SYS_GETPID))
+		var exec, loader bool
+		for _, e := range r.Events {
+			exec = exec || e.Op == "exec" && e.Object.Path == g.Workspace+"/linked" && e.Task.PPID != 0
+			loader = loader || e.Op == "open" && strings.Contains(e.Object.Path, "libc.so") && e.Task.PID != 0
+		}
+		if !exec || !loader {
+			t.Errorf("exec of the first program recorded: %v; its loader's open of libc: %v", exec, loader)
+		}
+		for i, e := range r.Events {
+			if e.Seq != uint64(i+1) {
+				t.Fatalf("seq %d at place %d: the stream has a gap", e.Seq, i+1)
+			}
+		}
+	})
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Programs that are not the one that was asked about. */
+#define _GNU_SOURCE
+#include "victim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RAN_GOOD 10 /* exit status of `victim ran` */
+#define RAN_BAD	 20 /* exit status of the denied copy */
+
+static char *name;
+static const char *good, *bad;
+static size_t from, room;
+
+/* The program that is run: the copy below a directory p2 was denied. */
+static int run_ran(int argc, char **argv)
+{
+	char exe[4096] = { 0 };
+
+	(void)argc;
+	(void)argv;
+	if (readlink("/proc/self/exe", exe, sizeof(exe) - 1) < 0)
+		return RAN_BAD;
+	return strstr(exe, "/p2/") ? RAN_BAD : RAN_GOOD;
+}
+
+static void *flip(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		memcpy(name + from, bad + from, room - from);
+		for (volatile int i = 0; i < 200; i++)
+			;
+		memcpy(name + from, good + from, room - from);
+		for (volatile int i = 0; i < 200; i++)
+			;
+	}
+	return NULL;
+}
+
+static void *swap_name(void *arg)
+{
+	const char *next = arg;
+
+	for (int i = 0;; i++) {
+		unlink(next);
+		if (!symlink(i % 2 ? good : bad, next))
+			rename(next, name);
+		usleep(100);
+	}
+	return NULL;
+}
+
+static int attempt(long n)
+{
+	char *args[] = { "tool", "ran", NULL }, *env[] = { NULL };
+	long ran = 0, reached = 0, killed = 0;
+
+	for (long i = 0; i < n; i++) {
+		int status = 0;
+		pid_t pid = vfork();
+
+		if (pid < 0)
+			die("vfork");
+		if (!pid) {
+			execve(name, args, env);
+			_exit(0);
+		}
+		waitpid(pid, &status, 0);
+		if (WIFSIGNALED(status))
+			killed++;
+		else if (WEXITSTATUS(status) == RAN_BAD)
+			reached++;
+		else if (WEXITSTATUS(status) == RAN_GOOD)
+			ran++;
+	}
+	printf("attempts=%ld opened=%ld reached=%ld killed=%ld\n", n,
+	       ran + reached, reached, killed);
+	return 0;
+}
+
+static int run_exec_flip(int argc, char **argv)
+{
+	size_t g, b;
+
+	if (argc < 4)
+		return 64;
+	g = strlen(argv[2]);
+	b = strlen(argv[3]);
+	room = (g > b ? g : b) + 1;
+	good = strcpy(calloc(1, room), argv[2]);
+	bad = strcpy(calloc(1, room), argv[3]);
+	name = memcpy(calloc(1, room), good, room);
+	while (from < g && good[from] == bad[from])
+		from++;
+	spawn_thread(flip, NULL);
+	return attempt(number(argv[1]));
+}
+
+/* The name is a link that another thread renames over, again and again. */
+static int run_exec_swap(int argc, char **argv)
+{
+	static char next[4096];
+
+	if (argc < 5)
+		return 64;
+	name = argv[2];
+	good = argv[3];
+	bad = argv[4];
+	snprintf(next, sizeof(next), "%s.next", name);
+	spawn_thread(swap_name, next);
+	usleep(10000);
+	return attempt(number(argv[1]));
+}
+
+static int run_argv_show(int argc, char **argv)
+{
+	(void)argc;
+	printf("ran pid=%d word=%s\n", getpid(), argv[1]);
+	return 0;
+}
+
+/* Runs itself N times with a word that another thread rewrites. */
+static int run_argv_flip(int argc, char **argv)
+{
+	char *args[] = { "victim", "argv-show", NULL, NULL };
+
+	if (argc < 3)
+		return 64;
+	good = "harmless";
+	bad = "dangerus";
+	room = 9;
+	name = strcpy(malloc(16), good);
+	args[2] = name;
+	spawn_thread(flip, NULL);
+	for (long i = 0, n = number(argv[1]); i < n; i++) {
+		pid_t pid = vfork();
+
+		if (!pid) {
+			execv(argv[2], args);
+			_exit(1);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	return 0;
+}
+
+/* Runs PATH by a descriptor: alone, by fexecve's name, from memory. */
+static int run_exec_fd(int argc, char **argv)
+{
+	char *args[] = { "tool", "ran", NULL }, *env[] = { NULL };
+	char path[64], buf[65536];
+	int fd, in;
+	ssize_t n;
+
+	if (argc < 3)
+		return 64;
+	if (!strncmp(argv[1], "memfd", 5)) {
+		in = open(argv[2], O_RDONLY | O_CLOEXEC);
+		if (in < 0)
+			die("open");
+		fd = (int)syscall(SYS_memfd_create, "payload", 0);
+		if (fd < 0)
+			die("memfd_create");
+		while ((n = read(in, buf, sizeof(buf))) > 0)
+			if (write(fd, buf, (size_t)n) != n)
+				die("write");
+	} else {
+		fd = open(argv[2], O_PATH | O_CLOEXEC);
+	}
+	if (fd < 0)
+		die("open");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (!strcmp(argv[1], "empty") || !strcmp(argv[1], "memfd"))
+		syscall(SYS_execveat, fd, "", args, env, AT_EMPTY_PATH);
+	else
+		execve(path, args, env);
+	report("exec", -1);
+	return 1;
+}
+
+/* A child that shares our memory opens or connects, and never execs. */
+static int run_vfork(int argc, char **argv)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	volatile int fd = -1, err = 0;
+	pid_t pid;
+
+	if (argc < 3)
+		return 64;
+	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	pid = vfork();
+	if (!pid) {
+		if (!strcmp(argv[1], "open")) {
+			fd = open(argv[2], O_RDONLY);
+			err = errno;
+			if (fd >= 0)
+				show(fd);
+		} else {
+			int s = socket(AF_INET, SOCK_STREAM, 0);
+
+			sin.sin_port = htons((unsigned short)number(argv[2]));
+			fd = connect(s, (struct sockaddr *)&sin, sizeof(sin));
+			err = errno;
+		}
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	errno = err;
+	report("vfork", fd < 0 ? fd : 0);
+	return fd < 0;
+}
+
+/* N times vfork and exec: the parent sleeps in the kernel until the exec. */
+static int run_spawn(int argc, char **argv)
+{
+	char *args[] = { "victim", "ran", NULL };
+	long n, ran = 0;
+
+	if (argc < 3)
+		return 64;
+	n = number(argv[1]);
+	for (long i = 0; i < n; i++) {
+		int status = 0;
+		pid_t pid = vfork();
+
+		if (!pid) {
+			execv(argv[2], args);
+			_exit(1);
+		}
+		waitpid(pid, &status, 0);
+		ran += WIFEXITED(status) && WEXITSTATUS(status) == RAN_GOOD;
+	}
+	printf("ran=%ld of %ld\n", ran, n);
+	return 0;
+}
+
+const struct technique exec_techniques[] = {
+	{ "ran", run_ran, "" },
+	{ "exec-flip", run_exec_flip, "N GOOD BAD" },
+	{ "exec-swap", run_exec_swap, "N LINK GOOD BAD" },
+	{ "argv-show", run_argv_show, "WORD" },
+	{ "argv-flip", run_argv_flip, "N VICTIM" },
+	{ "exec-fd", run_exec_fd, "empty|proc|memfd|memfd-proc PATH" },
+	{ "vfork", run_vfork, "open PATH | connect PORT" },
+	{ "spawn", run_spawn, "N VICTIM" },
+	{ 0 },
+};
