@@ -8,8 +8,9 @@
 // notification belongs to whoever received it until it is answered; the kernel
 // refuses a second answer. The receiver serves at once what cannot wait for
 // anything: look-ups from the kernel's caches, opens of regular files and
-// directories on local file systems. Everything else (an uncached look-up, a
-// FIFO, a terminal, a connect, any decision that must be acknowledged first) is
+// directories on local file systems, changes of names while nobody holds the tree
+// lock. Everything else (an uncached look-up, a FIFO, a leased file, a terminal, a
+// connect, a change of metadata, any decision that must be acknowledged first) is
 // handed on to a waiter: a locked thread of its own, made when needed. So a
 // stalled notification stalls its task and nobody else.
 //
