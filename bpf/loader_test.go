@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -72,6 +73,9 @@ func TestRelocation(t *testing.T) {
 
 func TestLoadTracepoints(t *testing.T) {
 	if os.Geteuid() != 0 {
+		if strings.Contains(os.Getenv("REQUIRE"), "root") {
+			t.Fatal("REQUIRE=root, but this test needs root")
+		}
 		t.Skip("needs root: loads BPF programs")
 	}
 	programs, closeAll := loadFast(t)

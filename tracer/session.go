@@ -281,7 +281,4 @@ func (s *Session) End() error {
 	return s.process.End()
 }
 
-// Gate gives the session's counts.
-func (s *Session) Gate() *gate.Gate { return s.gate }
-
 var _ gate.Verifier = (*watcher)(nil)

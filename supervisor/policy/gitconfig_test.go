@@ -84,6 +84,9 @@ func TestGitSettings(t *testing.T) {
 func TestGitAgrees(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
+		if strings.Contains(os.Getenv("REQUIRE"), "git") {
+			t.Fatal("REQUIRE=git, but this test found no git")
+		}
 		t.Skip("git is not installed")
 	}
 	file := filepath.Join(t.TempDir(), "config")

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -92,10 +91,6 @@ type profile struct {
 type names struct {
 	list []string
 	pos  Pos
-}
-
-func (n *names) has(name string) bool {
-	return n != nil && (slices.Contains(n.list, name) || slices.Contains(n.list, "*"))
 }
 
 // envRules are the rules about environment variables.

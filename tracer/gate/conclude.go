@@ -26,7 +26,6 @@ func (w *worker) conclude(req *event.Request, d event.Decision, a answer) {
 	} else {
 		w.g.cfg.Recorder.Record(w.event(req, d, a.errno))
 	}
-	w.g.count(d)
 	w.send(a)
 }
 
@@ -69,13 +68,6 @@ func denyErrno(d event.Decision) unix.Errno {
 		return unix.Errno(d.Errno)
 	}
 	return unix.EACCES
-}
-
-func (g *Gate) count(d event.Decision) {
-	g.counts.Operations.Add(1)
-	if d.Action != event.ActionAllow {
-		g.counts.Denials.Add(1)
-	}
 }
 
 func (w *worker) event(req *event.Request, d event.Decision, errno unix.Errno) event.Event {

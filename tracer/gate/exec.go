@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,8 @@ type execs struct {
 }
 
 type execWait struct {
-	tid   int
-	files []Program
+	before FileID // what the process ran when it was judged
+	files  []Program
 }
 
 // maxScripts is how deep an interpreter may itself be a script: the kernel
@@ -91,7 +92,7 @@ func (w *worker) letRun(out outcome, files []Program) (outcome, error) {
 			return out, fmt.Errorf("tell the witness what may run: %w", err)
 		}
 	} else {
-		w.g.execs.wait(w.th.TGID, execWait{tid: w.th.TID, files: files})
+		w.g.execs.wait(w.th.TGID, execWait{before: FileID(w.th.ExeID()), files: files})
 	}
 	w.g.table.Changing(w.th.TGID)
 	return out, nil
@@ -217,38 +218,43 @@ func (e *execs) wait(tgid int, x execWait) {
 	e.m[tgid] = x
 }
 
-// verify compares what a process runs with what was judged, at its first call
-// after an exec. It is the fallback where no witness watches.
+// verify compares what a process runs with what was judged, at its calls after an
+// exec, whichever thread makes them. It is the fallback where no witness watches.
 func (w *worker) verify() (ok bool) {
 	e := &w.g.execs
 	e.mu.Lock()
 	x, waiting := e.m[w.th.TGID]
-	if waiting && w.th.TID == w.th.TGID {
-		delete(e.m, w.th.TGID)
-	}
 	e.mu.Unlock()
-	if !waiting || w.th.TID != w.th.TGID {
-		return true // another thread of the old image
+	if !waiting {
+		return true
 	}
 	fd, err := w.th.Open("exe", unix.O_PATH)
 	if err != nil {
-		return true // not readable: every other reading of it will fail too
+		return w.unverified(err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil {
-		return true
+	if err := unix.Fstat(fd, &st); err != nil {
+		return w.unverified(err)
 	}
 	ran := FileID{st.Dev, st.Ino}
-	for _, f := range x.files {
-		if f.FileID == ran {
-			return true
-		}
+	if ran == x.before {
+		return true // it has not happened yet, or failed: asked again at the next call
 	}
-	if w.th.ExeID() == [2]uint64{st.Dev, st.Ino} {
-		return true // the exec failed: it is what it was
+	if !slices.ContainsFunc(x.files, func(p Program) bool { return p.FileID == ran }) {
+		return w.mismatch(x, ran)
 	}
-	return w.mismatch(x, ran)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.m, w.th.TGID)
+	return true
+}
+
+// unverified refuses a call of a task whose program cannot be looked at.
+func (w *worker) unverified(err error) bool {
+	req := w.request()
+	w.refuse(&req, "what the task runs cannot be compared with what was judged: "+err.Error())
+	return false
 }
 
 func (w *worker) mismatch(x execWait, ran FileID) bool {
@@ -257,7 +263,6 @@ func (w *worker) mismatch(x execWait, ran FileID) bool {
 	d := event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.EACCES),
 		Reason: "another program ran than was judged; killed"}
 	w.g.cfg.Recorder.Record(w.g.event(&req, d, time.Now(), unix.EACCES))
-	w.g.count(d)
 	if w.g.cfg.Kill != nil {
 		w.g.cfg.Kill(w.th.TGID)
 	}

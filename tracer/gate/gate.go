@@ -127,7 +127,6 @@ type Gate struct {
 	sending   atomic.Int64
 	patient   atomic.Int64 // waiters in an open that waits for another task
 	pending   pending
-	counts    Counts
 	tty       int // our controlling terminal's device number
 	allowed   map[event.Op]bool
 	interps   []Program // binfmt_misc interpreters: an exec may end in any of them
@@ -135,11 +134,6 @@ type Gate struct {
 	// records says that nothing is held back: what cannot be named like ours is
 	// recorded as the task sees it.
 	records bool
-}
-
-// Counts are totals of a session so far.
-type Counts struct {
-	Operations, Denials, Asks atomic.Uint64
 }
 
 // New checks cfg.
@@ -179,12 +173,6 @@ func New(cfg Config) (*Gate, error) {
 	g.records = h[Read] == Continue && h[Tree] == Continue && h[Kernel] == Continue
 	return g, nil
 }
-
-// Counts are the session's totals; they only grow.
-func (g *Gate) Counts() *Counts { return &g.counts }
-
-// Table knows the session's threads.
-func (g *Gate) Table() *proc.Table { return g.table }
 
 // Run serves until every task is gone or ctx ends, and returns when the last
 // waiter is done.
@@ -279,7 +267,6 @@ func (g *Gate) waiter() {
 // overflow refuses a call for which there is no waiter.
 func (g *Gate) overflow(n *seccomp.Notification) {
 	d := event.Decision{Action: event.ActionDeny, By: "gate", Reason: "too many operations wait already", Errno: int32(unix.EAGAIN)}
-	g.counts.Denials.Add(1)
 	g.cfg.Recorder.Record(g.event(&event.Request{Op: event.OpUnknown, Syscall: g.callName(n)}, d, time.Now(), unix.EAGAIN))
 	_ = g.cfg.Listener.Fail(n.ID, unix.EAGAIN)
 }

@@ -272,7 +272,6 @@ func (w *worker) sendAll(base event.Request, s *sock, m *datagram, vec uint64, c
 			if len(m.name) > 0 {
 				d := w.decide(&req)
 				w.g.cfg.Recorder.Record(w.event(&req, d, 0))
-				w.g.count(d)
 				if d.Action != event.ActionAllow {
 					m.close()
 					return answer{val: int64(i)}

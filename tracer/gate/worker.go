@@ -221,7 +221,6 @@ func (w *worker) finish(out outcome) (again, wait bool) {
 		// Said before it is done: the result is not known yet.
 		if err := w.acked(&out.req, out.d, 0); err != nil {
 			out.drop()
-			w.g.counts.Denials.Add(1)
 			w.send(answer{errno: unix.EACCES})
 			return false, false
 		}
@@ -233,7 +232,6 @@ func (w *worker) finish(out outcome) (again, wait bool) {
 	case a.denied != nil:
 		w.conclude(&out.req, *a.denied, a)
 	case w.g.cfg.Strict && !w.quiet:
-		w.g.count(out.d)
 		w.send(a)
 	default:
 		w.conclude(&out.req, out.d, a)

@@ -36,7 +36,7 @@ type Thread struct {
 	argv  []string
 	argvN int
 	// exeID is st_dev and inode of the program that was last seen to run.
-	exeID [2]uint64
+	exeID ExeID
 	// stale counts how many more looks must read exe and argv afresh: an execve
 	// was let through and may or may not have happened yet.
 	stale int
@@ -301,20 +301,23 @@ func gone(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// ExeID is st_dev and inode of the program that the thread was last seen to run,
+// ExeID names a program by st_dev and inode.
+type ExeID struct{ Dev, Ino uint64 }
+
+// ExeID is that of the program that the thread was last seen to run,
 // before the exec that Changing announced.
-func (th *Thread) ExeID() [2]uint64 {
+func (th *Thread) ExeID() ExeID {
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	return th.exeID
 }
 
-func statAt(dir int, name string) [2]uint64 {
+func statAt(dir int, name string) ExeID {
 	var st unix.Stat_t
 	if unix.Fstatat(dir, name, &st, 0) != nil {
-		return [2]uint64{}
+		return ExeID{}
 	}
-	return [2]uint64{st.Dev, st.Ino}
+	return ExeID{st.Dev, st.Ino}
 }
 
 // Cwd is the thread's working directory, empty when it cannot be told.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -70,6 +71,9 @@ func victim(kind string) {
 func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
+		if strings.Contains(os.Getenv("REQUIRE"), "root") {
+			t.Fatal("REQUIRE=root, but this test needs root")
+		}
 		t.Skip("needs root: loads BPF programs")
 	}
 }
