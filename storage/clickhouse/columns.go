@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"encoding"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 // column is one column of table events.
 type column struct {
 	name, ddl string
+	// since is the version of the database that has the column; 0 is the first.
+	since int
 	// values is the column of some records, a typed slice.
 	values func([]*event.Event) any
 	// dest is where a scanned value goes: into the record, or into a text that
@@ -34,6 +37,7 @@ type scanned struct {
 const (
 	ddlWord   = "LowCardinality(String)"
 	ddlText   = "String CODEC(ZSTD(1))"
+	ddlTexts  = "Array(String) CODEC(ZSTD(1))"
 	ddlCount  = "UInt64 CODEC(T64, ZSTD(1))"
 	ddlRising = "UInt64 CODEC(Delta, ZSTD(1))"
 	ddlInt32  = "Int32 CODEC(T64, ZSTD(1))"
@@ -69,13 +73,32 @@ var columns = append([]column{
 	plain("task_tid", ddlInt32, func(e *event.Event) *int32 { return &e.Task.TID }),
 	plain("task_ppid", ddlInt32, func(e *event.Event) *int32 { return &e.Task.PPID }),
 	plain("task_exe", ddlWord, func(e *event.Event) *string { return &e.Task.Exe }),
-	plain("task_argv", "Array(String) CODEC(ZSTD(1))", func(e *event.Event) *[]string { return &e.Task.Argv }),
+	plain("task_argv", ddlTexts, func(e *event.Event) *[]string { return &e.Task.Argv }),
 	plain("task_argv_len", ddlUint32, func(e *event.Event) *uint32 { return &e.Task.ArgvLen }),
 	plain("task_cwd", ddlWord, func(e *event.Event) *string { return &e.Task.Cwd }),
 	chainColumn(),
-}, append(
+}, slices.Concat(
 	objectColumns("object", func(e *event.Event) *event.Object { return &e.Object }),
-	objectColumns("target", func(e *event.Event) *event.Object { return &e.Target })...)...)
+	objectColumns("target", func(e *event.Event) *event.Object { return &e.Target }),
+	requestColumns)...)
+
+// requestColumns came with version 2: what a request says besides its object.
+var requestColumns = []column{
+	plain("flags", ddlCount, func(e *event.Event) *uint64 { return &e.Flags }).from(2),
+	plain("mode", ddlUint32, func(e *event.Event) *uint32 { return &e.Mode }).from(2),
+	plain("born", "Bool", func(e *event.Event) *bool { return &e.Born }).from(2),
+	plain("interps", ddlTexts, func(e *event.Event) *[]string { return &e.Interps }).from(2),
+	plain("interp_lines", ddlTexts, func(e *event.Event) *[]string { return &e.InterpLines }).from(2),
+	plain("alike", ddlTexts, func(e *event.Event) *[]string { return &e.Alike }).from(2),
+	plain("alike_len", ddlUint32, func(e *event.Event) *uint32 { return &e.AlikeLen }).from(2),
+	plain("caller", ddlTexts, func(e *event.Event) *[]string { return &e.Caller }).from(2),
+	plain("caller_len", ddlUint32, func(e *event.Event) *uint32 { return &e.CallerLen }).from(2),
+}
+
+func (c column) from(version int) column {
+	c.since = version
+	return c
+}
 
 func objectColumns(name string, of func(*event.Event) *event.Object) []column {
 	return []column{
@@ -184,12 +207,20 @@ func chainColumn() column {
 	}
 }
 
-var columnNames = func() string {
-	names := make([]string, len(columns))
+// columnNames are the names of all columns, for INSERT and SELECT; firstNames are
+// for SELECT from a database of version 1, which nobody has written to since:
+// what it lacks is zero.
+var columnNames, firstNames = func() (all, first string) {
+	names, old := make([]string, len(columns)), make([]string, len(columns))
 	for i := range columns {
-		names[i] = "`" + columns[i].name + "`"
+		c := &columns[i]
+		names[i] = "`" + c.name + "`"
+		if old[i] = names[i]; c.since > 1 {
+			kind, _, _ := strings.Cut(c.ddl, " CODEC")
+			old[i] = "defaultValueOfTypeName('" + kind + "')"
+		}
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", "), strings.Join(old, ", ")
 }()
 
 // newScanned makes a record to scan into, and the destinations for Scan.
@@ -221,9 +252,17 @@ func (s *scanned) event() (event.Event, error) {
 	if e.Time = s.time.UTC(); s.time.Equal(epoch) {
 		e.Time = time.Time{}
 	}
-	s.e.Task.Argv = nil // not shared with the next one
-	if len(e.Task.Argv) == 0 {
-		e.Task.Argv = nil
+	own, next := lists(&e), lists(&s.e)
+	for i := range own {
+		*next[i] = nil // not shared with the next one
+		if len(*own[i]) == 0 {
+			*own[i] = nil
+		}
 	}
 	return e, nil
+}
+
+// lists are the places of a record's lists.
+func lists(e *event.Event) [5]*[]string {
+	return [...]*[]string{&e.Task.Argv, &e.Interps, &e.InterpLines, &e.Alike, &e.Caller}
 }

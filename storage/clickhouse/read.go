@@ -158,10 +158,20 @@ func or(s, other string) string {
 	return s
 }
 
-func (s *Store) page(ctx context.Context, conn driver.Conn, where []string) (_ []event.Event, err error) {
+// page reads the next records. Who only reads does not migrate the database, and
+// may not be allowed to.
+func (s *Store) page(ctx context.Context, conn driver.Conn, where []string) ([]event.Event, error) {
+	page, err := s.pageOf(ctx, conn, columnNames, where)
+	if lacksColumns(err) {
+		return s.pageOf(ctx, conn, firstNames, where)
+	}
+	return page, err
+}
+
+func (s *Store) pageOf(ctx context.Context, conn driver.Conn, names string, where []string) (_ []event.Event, err error) {
 	rows, err := conn.Query(ctx, fmt.Sprintf(`SELECT %s FROM %s.events WHERE %s
 		ORDER BY session, seq LIMIT 1 BY session, seq LIMIT %d`,
-		columnNames, s.database, strings.Join(where, " AND "), pageRows))
+		names, s.database, strings.Join(where, " AND "), pageRows))
 	if err != nil {
 		return nil, err
 	}

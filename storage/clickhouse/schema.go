@@ -19,6 +19,18 @@ var migrations = []string{
 PARTITION BY toYYYYMM(time)
 ORDER BY (session, seq)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 8192`,
+	// A database that is made now has them from the start.
+	`ALTER TABLE %s.events ` + addColumns(2),
+}
+
+func addColumns(version int) string {
+	var out []string
+	for i := range columns {
+		if c := &columns[i]; c.since == version {
+			out = append(out, "ADD COLUMN IF NOT EXISTS `"+c.name+"` "+c.ddl)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func ddl() string {

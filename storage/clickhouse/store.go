@@ -20,6 +20,7 @@ var _ storage.Store = (*Store)(nil)
 
 // Error codes of ClickHouse (src/Common/ErrorCodes.cpp).
 const (
+	codeUnknownColumn   = 47
 	codeUnknownTable    = 60
 	codeUnknownDatabase = 81
 )
@@ -115,6 +116,12 @@ func (s *Store) fail(what string, err error) error {
 func missing(err error) bool {
 	var e *ch.Exception
 	return errors.As(err, &e) && (e.Code == codeUnknownTable || e.Code == codeUnknownDatabase)
+}
+
+// lacksColumns reports that the database is older than this program.
+func lacksColumns(err error) bool {
+	var e *ch.Exception
+	return errors.As(err, &e) && e.Code == codeUnknownColumn
 }
 
 // Close closes the connections.

@@ -13,6 +13,7 @@ import (
 	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/storage/storagetest"
 	"github.com/reeve-audit/reeve/tests/chserver"
+	"github.com/reeve-audit/reeve/tracer/event"
 )
 
 func open(tb testing.TB, url string) *Store {
@@ -72,6 +73,7 @@ func TestSuite(t *testing.T) {
 	t.Run("TwoMonths", func(t *testing.T) { testTwoMonths(t, server) })
 	t.Run("LostAnswers", func(t *testing.T) { testLostAnswers(t, server) })
 	t.Run("NewerVersion", func(t *testing.T) { testNewerVersion(t, server) })
+	t.Run("OlderVersion", func(t *testing.T) { testOlderVersion(t, server) })
 }
 
 func rows(t *testing.T, server *chserver.Server, database string) string {
@@ -160,6 +162,7 @@ func testLostAnswers(t *testing.T, server *chserver.Server) {
 			if failed++; failed > 500 {
 				t.Fatal(err)
 			}
+			server.Revive(t)
 		}
 	}
 	proxy.cutAfter(1 << 60)
@@ -192,6 +195,49 @@ func testNewerVersion(t *testing.T, server *chserver.Server) {
 	if err := open(t, server.URL("newer")).Append(t.Context(), d); err == nil || !strings.Contains(err.Error(), "newer reeve") {
 		t.Errorf("err = %v", err)
 	}
+}
+
+// testOlderVersion reads a database as the first reeve made it, and writes to it.
+func testOlderVersion(t *testing.T, server *chserver.Server) {
+	s := open(t, server.URL("older"))
+	records := storagetest.Records(t, "01O", 40)
+	chain := event.NewChain("01O")
+	for i := range records { // as the first reeve knew them
+		e := &records[i]
+		e.Flags, e.Mode, e.Born, e.Interps, e.InterpLines = 0, 0, false, nil, nil
+		e.Alike, e.Caller, e.AlikeLen, e.CallerLen = nil, nil, 0, 0
+		if _, err := chain.Next(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Append(t.Context(), storagetest.Split(records, 10, 1)); err != nil {
+		t.Fatal(err)
+	}
+	server.Query(t, "ALTER TABLE older.events DROP COLUMN flags, DROP COLUMN mode, DROP COLUMN born, DROP COLUMN interps, "+
+		"DROP COLUMN interp_lines, DROP COLUMN alike, DROP COLUMN alike_len, DROP COLUMN caller, DROP COLUMN caller_len")
+	server.Query(t, "ALTER TABLE older.migrations DELETE WHERE version > 1 SETTINGS mutations_sync = 2")
+	verify := func(id string, want int) {
+		t.Helper()
+		chain, n := event.NewChain(id), 0
+		for e, err := range open(t, server.URL("older")).Events(t.Context(), storage.Query{Session: id}) {
+			if err == nil {
+				err = chain.Verify(&e)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != want {
+			t.Errorf("%s: %d records, want %d", id, n, want)
+		}
+	}
+	verify("01O", 40)
+	if err := open(t, server.URL("older")).Append(t.Context(), storagetest.Split(storagetest.Records(t, "01P", 40), 10, 1)); err != nil {
+		t.Fatal(err)
+	}
+	verify("01O", 40)
+	verify("01P", 40)
 }
 
 func TestNobodyThere(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"modernc.org/sqlite"
+
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
@@ -58,12 +60,19 @@ func (s *Store) writer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("store %s: %w", s.path, err)
 	}
-	// The driver's own statement: what database/sql does for each of the 56
+	// The driver's own statement: what database/sql does for each of the 60
 	// values of a row costs more than SQLite.
 	err = conn.Raw(func(dc any) error {
 		p, ok := dc.(driver.ConnPrepareContext)
 		if !ok {
 			return errors.New("bug: the driver cannot prepare")
+		}
+		// To make and remove the log's files costs more than what a short session
+		// writes; they stay, empty.
+		if f, ok := dc.(sqlite.FileControl); ok {
+			if _, err := f.FileControlPersistWAL("main", 1); err != nil {
+				return err
+			}
 		}
 		s.insert, err = p.PrepareContext(ctx, insertEvent)
 		return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,7 +17,8 @@ import (
 
 // eventColumns are the columns that hold a record, in the order of bind and scan.
 var eventColumns = strings.Fields(`seq time_unix_ns boot_ns engine kind op access action rule reason "by"
-	layer errno hold_ns syscall arch count exit_code exit_signal detail
+	layer errno hold_ns syscall arch count exit_code exit_signal detail flags mode born
+	interps interp_lines alike alike_len caller caller_len
 	task_id task_pid task_tid task_ppid task_exe task_argv task_argv_len task_cwd
 	` + objectColumns("object") + objectColumns("target") + ` chain`)
 
@@ -51,6 +53,14 @@ func (r *row) int(v int64) {
 		return
 	}
 	r.put(v)
+}
+
+func (r *row) bool(v bool) {
+	if v {
+		r.put(int64(1))
+		return
+	}
+	r.put(nil)
 }
 
 func (r *row) text(s string) {
@@ -89,6 +99,15 @@ func (r *row) bind(sid int64, e *event.Event) {
 	r.int(int64(e.ExitCode))
 	r.int(int64(e.ExitSignal))
 	r.text(e.Detail)
+	r.int(int64(e.Flags))
+	r.int(int64(e.Mode))
+	r.bool(e.Born)
+	r.put(encodeArgv(e.Interps))
+	r.put(encodeArgv(e.InterpLines))
+	r.put(encodeArgv(e.Alike))
+	r.int(int64(e.AlikeLen))
+	r.put(encodeArgv(e.Caller))
+	r.int(int64(e.CallerLen))
 	r.text(e.Task.ID)
 	r.int(int64(e.Task.PID))
 	r.int(int64(e.Task.TID))
@@ -115,15 +134,12 @@ func (r *row) object(o *event.Object) {
 	r.int(int64(o.Port))
 	r.int(int64(o.Family))
 	r.text(o.Proto)
-	if o.Own {
-		r.put(int64(1))
-	} else {
-		r.put(nil)
-	}
+	r.bool(o.Own)
 }
 
-// encodeArgv is an argument vector as a JSON array, which people can query, or,
-// when an argument is not UTF-8, as a blob of length-prefixed bytes.
+// encodeArgv is a list of texts, such as an argument vector, as a JSON array,
+// which people can query, or, when one of them is not UTF-8, as a blob of
+// length-prefixed bytes.
 func encodeArgv(argv []string) driver.Value {
 	if len(argv) == 0 {
 		return nil
@@ -151,28 +167,31 @@ func decodeArgv(v any) ([]string, error) {
 		return nil, nil
 	case string:
 		if err := json.Unmarshal([]byte(v), &argv); err != nil {
-			return nil, fmt.Errorf("task_argv: %w", err)
+			return nil, err
 		}
 		return argv, nil
 	case []byte:
 		for len(v) > 0 {
 			s, n := protowire.ConsumeString(v)
 			if n < 0 {
-				return nil, errors.New("task_argv: bad length")
+				return nil, errors.New("bad length")
 			}
 			argv, v = append(argv, s), v[n:]
 		}
 		return argv, nil
 	}
-	return nil, fmt.Errorf("task_argv: unexpected %T", v)
+	return nil, fmt.Errorf("unexpected %T", v)
 }
+
+// listColumns are the columns of lists, see encodeArgv.
+var listColumns = [...]string{"interps", "interp_lines", "alike", "caller", "task_argv"}
 
 // fields are the destinations of one scanned row. Somebody who alters a row can
 // store any type in any column: what does not fit is an error of that row.
 type fields struct {
-	ints  [34]sql.NullInt64
+	ints  [39]sql.NullInt64
 	texts [19]sql.NullString
-	argv  any
+	lists [len(listColumns)]any
 	chain []byte
 	dest  []any
 	ni    int
@@ -183,8 +202,8 @@ func newFields() *fields {
 	f := &fields{}
 	for _, c := range eventColumns {
 		switch {
-		case c == "task_argv":
-			f.dest = append(f.dest, &f.argv)
+		case slices.Contains(listColumns[:], c):
+			f.dest = append(f.dest, &f.lists[slices.Index(listColumns[:], c)])
 		case c == "chain":
 			f.dest = append(f.dest, &f.chain)
 		case isText(c):

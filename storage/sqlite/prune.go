@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 )
 
@@ -94,7 +96,7 @@ func (s *Store) prune(ctx context.Context) error {
 // must have ended to be removed for it.
 func (s *Store) over(ctx context.Context) (bool, int64, error) {
 	now := s.cfg.Now()
-	if s.cfg.MaxBytes > 0 {
+	if s.cfg.MaxBytes > 0 && s.mayExceed(s.cfg.MaxBytes) {
 		var pages, free, size int64
 		err := s.conn.QueryRowContext(ctx, `SELECT p.page_count, f.freelist_count, z.page_size
 			FROM pragma_page_count p, pragma_freelist_count f, pragma_page_size z`).Scan(&pages, &free, &size)
@@ -114,6 +116,20 @@ func (s *Store) over(ctx context.Context) (bool, int64, error) {
 		return err == nil, limit, err
 	}
 	return false, 0, nil
+}
+
+// mayExceed says whether the content can be larger than a bound: it is no larger
+// than the files. Only then it is worth measuring.
+func (s *Store) mayExceed(most int64) bool {
+	var sum int64
+	for _, name := range []string{s.path, s.path + "-wal"} {
+		if info, err := os.Stat(name); err == nil {
+			sum += info.Size()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return sum > most
 }
 
 // oldest is the oldest session that is over, ended before limit and was not

@@ -17,8 +17,10 @@ func (f *fields) scan(rows *sql.Rows, session string) (e event.Event, err error)
 	f.ni, f.nt = 0, 0
 	e.Session = session
 	e.Seq = uint64(f.ints[0].Int64)
-	if e.Task.Argv, err = decodeArgv(f.argv); err != nil {
-		return e, fmt.Errorf("seq %d: %w", e.Seq, err)
+	for i, list := range [...]*[]string{&e.Interps, &e.InterpLines, &e.Alike, &e.Caller, &e.Task.Argv} {
+		if *list, err = decodeArgv(f.lists[i]); err != nil {
+			return e, fmt.Errorf("seq %d: %s: %w", e.Seq, listColumns[i], err)
+		}
 	}
 	fits := f.head(&e) && f.task(&e.Task) && f.object(&e.Object) && f.object(&e.Target)
 	if !fits || len(f.chain) != len(e.Chain) {
@@ -32,7 +34,8 @@ func (f *fields) head(e *event.Event) bool {
 	var ns int64
 	ok := next(f, &e.Seq) && next(f, &ns) && next(f, &e.BootNS) && next(f, &e.Kind) && next(f, &e.Op) &&
 		next(f, &e.Access) && next(f, &e.Action) && next(f, &e.Errno) && next(f, &e.HoldNS) &&
-		next(f, &e.Count) && next(f, &e.ExitCode) && next(f, &e.ExitSignal)
+		next(f, &e.Count) && next(f, &e.ExitCode) && next(f, &e.ExitSignal) &&
+		next(f, &e.Flags) && next(f, &e.Mode) && f.bool(&e.Born) && next(f, &e.AlikeLen) && next(f, &e.CallerLen)
 	if ns != 0 {
 		e.Time = time.Unix(0, ns).UTC()
 	}
@@ -56,11 +59,15 @@ func (f *fields) object(o *event.Object) bool {
 	f.text(&o.Raw)
 	f.text(&o.Addr)
 	f.text(&o.Proto)
-	var own uint8
-	ok := next(f, &o.Kind) && next(f, &o.PathLen) && next(f, &o.RawLen) && next(f, &o.Dev) &&
-		next(f, &o.Ino) && next(f, &o.Mode) && next(f, &o.Port) && next(f, &o.Family) && next(f, &own)
-	o.Own = own == 1
-	return ok && own <= 1
+	return next(f, &o.Kind) && next(f, &o.PathLen) && next(f, &o.RawLen) && next(f, &o.Dev) &&
+		next(f, &o.Ino) && next(f, &o.Mode) && next(f, &o.Port) && next(f, &o.Family) && f.bool(&o.Own)
+}
+
+func (f *fields) bool(p *bool) bool {
+	var v uint8
+	ok := next(f, &v)
+	*p = v == 1
+	return ok && v <= 1
 }
 
 func (f *fields) text(p *string) {

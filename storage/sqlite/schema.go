@@ -40,6 +40,16 @@ CREATE TABLE events (
 	PRIMARY KEY (sid, seq)
 ) WITHOUT ROWID;
 CREATE INDEX events_denied ON events (sid, seq) WHERE action >= 2;
+`, `
+ALTER TABLE events ADD COLUMN flags INTEGER;
+ALTER TABLE events ADD COLUMN mode INTEGER;
+ALTER TABLE events ADD COLUMN born INTEGER;
+ALTER TABLE events ADD COLUMN interps;
+ALTER TABLE events ADD COLUMN interp_lines;
+ALTER TABLE events ADD COLUMN alike;
+ALTER TABLE events ADD COLUMN alike_len INTEGER;
+ALTER TABLE events ADD COLUMN caller;
+ALTER TABLE events ADD COLUMN caller_len INTEGER;
 `}
 
 // migrate brings the file to the version of this program.

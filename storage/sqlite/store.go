@@ -69,6 +69,13 @@ func New(path string, cfg Config) (*Store, error) {
 	return &Store{path: path, cfg: cfg, sids: make(map[string]int64)}, nil
 }
 
+// Open opens the file for writing, which the first Append would do otherwise.
+func (s *Store) Open(ctx context.Context) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return s.writer(ctx)
+}
+
 // open gives the database; with create, it makes the file if it is not there.
 // Without, a missing file is fs.ErrNotExist.
 func (s *Store) open(ctx context.Context, create bool) (*sql.DB, error) {
@@ -77,14 +84,18 @@ func (s *Store) open(ctx context.Context, create bool) (*sql.DB, error) {
 	if s.db != nil {
 		return s.db, nil
 	}
-	if err := s.prepare(create); err != nil {
+	empty, err := s.prepare(create)
+	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", s.path, err)
 	}
 	q := url.Values{"_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
 		"journal_mode(wal)", "synchronous(normal)", "foreign_keys(off)", "trusted_schema(off)",
-		"cache_size(-8192)", "temp_store(memory)", "journal_size_limit(16777216)",
-	}, "_auto_vacuum": {"2"}}
+		"cache_size(-4096)", "temp_store(memory)", "journal_size_limit(16777216)",
+	}}
+	if empty { // later it would be a transaction, flushed to disk, at each start
+		q.Set("_auto_vacuum", "2")
+	}
 	name := (&url.URL{Scheme: "file", Path: s.path, RawQuery: q.Encode()}).String()
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
@@ -120,20 +131,22 @@ func isBusy(err error) bool {
 	return errors.As(err, &e) && e.Code()&0xff == 5
 }
 
-func (s *Store) prepare(create bool) error {
+// prepare makes the file if it is to be made; empty says that it holds nothing.
+func (s *Store) prepare(create bool) (empty bool, err error) {
 	if !create {
-		_, err := os.Stat(s.path)
-		return err
+		info, err := os.Stat(s.path)
+		return err == nil && info.Size() == 0, err
 	}
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
-		return fmt.Errorf("make directory: %w; is the state directory writable?", err)
+		return false, fmt.Errorf("make directory: %w; is the state directory writable?", err)
 	}
 	// SQLite would make the file by the umask; its -wal and -shm follow it.
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return f.Close()
+	info, err := f.Stat()
+	return err == nil && info.Size() == 0, errors.Join(err, f.Close())
 }
 
 // reader is open for a question; ok is false when there is no file yet.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,9 +59,9 @@ func TestSuite(t *testing.T) {
 			switch {
 			case column == "chain":
 				value = `zeroblob(31) || x'01'`
-			case column == "task_argv":
+			case slices.Contains(listColumns[:], column):
 				value = `'["other"]'`
-			case column == "object_own" || column == "target_own":
+			case column == "object_own" || column == "target_own" || column == "born":
 				value = `1 - coalesce(` + column + `, 0)`
 			case isText(`"` + column + `"`), isText(column):
 				value = `coalesce("` + column + `", '') || 'x'`
@@ -93,6 +95,57 @@ func TestLazyAndPrivate(t *testing.T) {
 		info, err := os.Stat(filepath.Join(filepath.Dir(path), name))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, %v; want %v", name, info.Mode().Perm(), err, want)
+		}
+	}
+}
+
+// TestOlderVersion opens a file as the first reeve made it: its records still
+// verify, and new ones come beside them.
+func TestOlderVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "reeve.db")
+	old := storagetest.Records(t, "01O", 20)
+	chain := event.NewChain("01O")
+	for i := range old { // as the first reeve knew them
+		e := &old[i]
+		e.Flags, e.Mode, e.Born, e.Interps, e.InterpLines = 0, 0, false, nil, nil
+		e.Alike, e.Caller, e.AlikeLen, e.CallerLen = nil, nil, 0, 0
+		if _, err := chain.Next(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, path, Config{})
+	if err := s.Append(t.Context(), storagetest.Split(old, 7, 1)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := s.open(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, column := range strings.Fields("flags mode born interps interp_lines alike alike_len caller caller_len") {
+		if _, err := db.Exec("ALTER TABLE events DROP COLUMN " + column); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.Exec("PRAGMA user_version = 1"); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, path, Config{})
+	if err := s.Append(t.Context(), storagetest.Split(storagetest.Records(t, "01P", 20), 7, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"01O", "01P"} {
+		chain, n := event.NewChain(id), 0
+		for e, err := range s.Events(t.Context(), storage.Query{Session: id}) {
+			if err == nil {
+				err = chain.Verify(&e)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != 20 {
+			t.Errorf("%s: %d records", id, n)
 		}
 	}
 }

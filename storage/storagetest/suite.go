@@ -139,10 +139,11 @@ func (h Harness) queries(t *testing.T) {
 	s := h.Open(t, "queries")
 	all := Records(t, "01Q", 4000)
 	mustAppend(t, s, Split(all, 512, 1))
-	mid := all[2000].Time
-	for mid.IsZero() {
-		t.Fatal("choose another seed")
+	middle := all[2000:]
+	for middle[0].Time.IsZero() {
+		middle = middle[1:]
 	}
+	mid := middle[0].Time
 	glob, err := storage.NewGlob("/ws/dir-[12]/*.env")
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +267,10 @@ func (h Harness) cancel(t *testing.T) {
 	s := h.Open(t, "cancel")
 	mustAppend(t, s, Split(Records(t, "01C", 5000), 512, 1))
 	n := 0
-	for range s.Events(t.Context(), storage.Query{Session: "01C"}) {
+	for _, err := range s.Events(t.Context(), storage.Query{Session: "01C"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n++; n == 3 {
 			break
 		}

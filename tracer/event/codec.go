@@ -33,13 +33,22 @@ const (
 	fieldExitCode
 	fieldExitSignal
 	fieldDetail
+	fieldFlags
+	fieldMode
+	fieldBorn
+	fieldInterps
+	fieldInterpLines
+	fieldAlike
+	fieldCaller
 
-	fieldTask    protowire.Number = 30
-	fieldArgv    protowire.Number = fieldTask + 5
-	fieldObject  protowire.Number = 40
-	fieldTarget  protowire.Number = 60
-	objectFields protowire.Number = 13
-	fieldChain   protowire.Number = 100
+	fieldTask      protowire.Number = 30
+	fieldArgv      protowire.Number = fieldTask + 5
+	fieldAlikeLen  protowire.Number = 38
+	fieldCallerLen protowire.Number = 39
+	fieldObject    protowire.Number = 40
+	fieldTarget    protowire.Number = 60
+	objectFields   protowire.Number = 13
+	fieldChain     protowire.Number = 100
 )
 
 // chainFieldSize is the size of the chain field on the wire: tag, length, sum.
@@ -78,7 +87,16 @@ func (e *Event) AppendCanonical(b []byte) ([]byte, error) {
 	b = appendInt(b, fieldExitCode, e.ExitCode)
 	b = appendInt(b, fieldExitSignal, e.ExitSignal)
 	b = appendText(b, fieldDetail, e.Detail)
+	b = appendUint(b, fieldFlags, e.Flags)
+	b = appendUint(b, fieldMode, uint64(e.Mode))
+	b = appendUint(b, fieldBorn, protowire.EncodeBool(e.Born))
+	b = appendTexts(b, fieldInterps, e.Interps)
+	b = appendTexts(b, fieldInterpLines, e.InterpLines)
+	b = appendTexts(b, fieldAlike, e.Alike)
+	b = appendTexts(b, fieldCaller, e.Caller)
 	b = appendTask(b, &e.Task)
+	b = appendUint(b, fieldAlikeLen, uint64(e.AlikeLen))
+	b = appendUint(b, fieldCallerLen, uint64(e.CallerLen))
 	b = appendObject(b, fieldObject, &e.Object)
 	return appendObject(b, fieldTarget, &e.Target), nil
 }
@@ -107,10 +125,7 @@ func appendTask(b []byte, t *Task) []byte {
 	b = appendInt(b, fieldTask+2, t.TID)
 	b = appendInt(b, fieldTask+3, t.PPID)
 	b = appendText(b, fieldTask+4, t.Exe)
-	for _, arg := range t.Argv {
-		b = protowire.AppendTag(b, fieldArgv, protowire.BytesType)
-		b = protowire.AppendString(b, arg)
-	}
+	b = appendTexts(b, fieldArgv, t.Argv)
 	b = appendUint(b, fieldTask+6, uint64(t.ArgvLen))
 	return appendText(b, fieldTask+7, t.Cwd)
 }
@@ -148,6 +163,14 @@ func appendText(b []byte, n protowire.Number, s string) []byte {
 		return b
 	}
 	return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+}
+
+// appendTexts appends a repeated field, empty texts included.
+func appendTexts(b []byte, n protowire.Number, list []string) []byte {
+	for _, s := range list {
+		b = protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+	}
+	return b
 }
 
 var (

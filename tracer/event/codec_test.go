@@ -32,7 +32,9 @@ func full() Event {
 		Target: Object{Kind: ObjectMissing, Path: "/ws/b"},
 		Action: ActionDeny, Rule: "**/*.env", Reason: "secret \"file\"", By: "policy:p", Layer: "gate",
 		Errno: 13, HoldNS: 9000, Syscall: "renameat2", Arch: "x86_64", Count: 3, ExitCode: -1,
-		ExitSignal: 9, Detail: `{"a":1}`, Chain: [32]byte{1, 31: 2},
+		ExitSignal: 9, Detail: `{"a":1}`,
+		Flags: 1 << 63, Mode: 0o100644, Born: true, Interps: []string{"/bin/sh", "", "/b\xffn"}, InterpLines: []string{"/bin/sh -e", "", "\x003\x00/b\xff"},
+		Alike: []string{"/usr/bin/\xff"}, AlikeLen: 9000, Caller: []string{"git", "", "gc"}, CallerLen: 1 << 31, Chain: [32]byte{1, 31: 2},
 	}
 }
 
@@ -144,7 +146,8 @@ func TestUnmarshalRefuses(t *testing.T) {
 		"long varint":      {0x08, 0x81, 0x00},
 		"descending":       {0x08, 1, 0x28, 1, 0x18, 1},
 		"twice":            {0x08, 1, 0x18, 1, 0x18, 1},
-		"unknown field":    {0x08, 1, 0xb8, 0x01, 1},
+		"unknown field":    {0x08, 1, 0xd8, 0x01, 1},
+		"born twice over":  {0x08, 1, 0xc8, 0x01, 2},
 		"op over 8 bits":   {0x08, 1, 0x40, 0x80, 0x02},
 		"group":            {0x08, 1, 0x1b, 0x1c},
 		"empty string":     {0x08, 1, 0x12, 0},

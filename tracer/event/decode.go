@@ -25,7 +25,7 @@ func (e *Event) UnmarshalBinary(data []byte) error {
 		if n < 0 || n != protowire.SizeTag(num) {
 			return malformed(num, "tag")
 		}
-		if num < last || num == last && num != fieldArgv {
+		if num < last || num == last && !repeated(num) {
 			return malformed(num, "order")
 		}
 		last = num
@@ -44,6 +44,11 @@ func (e *Event) UnmarshalBinary(data []byte) error {
 		return fmt.Errorf("%w: version %d, this reeve knows %d", ErrEncoding, version, Version)
 	}
 	return nil
+}
+
+// repeated says that a field is a list.
+func repeated(num protowire.Number) bool {
+	return num == fieldArgv || num >= fieldInterps && num <= fieldCaller
 }
 
 func malformed(num protowire.Number, what string) error {
@@ -71,7 +76,7 @@ func (e *Event) consume(num protowire.Number, typ protowire.Type, data []byte, s
 		return n
 	case protowire.BytesType:
 		v, n := protowire.ConsumeBytes(data)
-		if n < 0 || n != protowire.SizeBytes(len(v)) || len(v) == 0 && num != fieldArgv ||
+		if n < 0 || n != protowire.SizeBytes(len(v)) || len(v) == 0 && !repeated(num) ||
 			!e.setText(num, s[n-len(v):n]) {
 			return bad
 		}
@@ -106,6 +111,13 @@ func (e *Event) setUint(num protowire.Number, v uint64) bool {
 		return putInt(&e.ExitCode, v)
 	case fieldExitSignal:
 		return putInt(&e.ExitSignal, v)
+	case fieldFlags:
+		return put(&e.Flags, v)
+	case fieldMode:
+		return put(&e.Mode, v)
+	case fieldBorn:
+		e.Born = true
+		return v == 1
 	case fieldTask + 1:
 		return putInt(&e.Task.PID, v)
 	case fieldTask + 2:
@@ -114,6 +126,10 @@ func (e *Event) setUint(num protowire.Number, v uint64) bool {
 		return putInt(&e.Task.PPID, v)
 	case fieldTask + 6:
 		return put(&e.Task.ArgvLen, v)
+	case fieldAlikeLen:
+		return put(&e.AlikeLen, v)
+	case fieldCallerLen:
+		return put(&e.CallerLen, v)
 	}
 	if o, n := e.object(num); o != nil {
 		return o.setUint(n, v)
@@ -151,6 +167,18 @@ func (e *Event) setText(num protowire.Number, v string) bool {
 	switch num {
 	case fieldArgv:
 		e.Task.Argv = append(e.Task.Argv, v)
+		return true
+	case fieldInterps:
+		e.Interps = append(e.Interps, v)
+		return true
+	case fieldInterpLines:
+		e.InterpLines = append(e.InterpLines, v)
+		return true
+	case fieldAlike:
+		e.Alike = append(e.Alike, v)
+		return true
+	case fieldCaller:
+		e.Caller = append(e.Caller, v)
 		return true
 	case fieldChain:
 		copy(e.Chain[:], v)

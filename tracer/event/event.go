@@ -4,7 +4,10 @@
 // or where it will be stored.
 package event
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Version is the version of the record's meaning, the field "v".
 const Version = 1
@@ -143,6 +146,21 @@ type Request struct {
 	Mode uint32
 	// Argv is the argument vector asked for by exec.
 	Argv []string
+	// Interps are the programs besides its object that an allowed exec leads to, in
+	// the order in which they were judged; a refused one is the last.
+	Interps []Interp
+	// Caller is the argument vector of the program that asks for an exec, as far as
+	// it is known: it tells what a program does as a part of something else. It is
+	// stated where that counts. CallerLen is more than zero when there is more of it.
+	Caller    []string
+	CallerLen uint32
+	// Alike are programs that are known by other names and are the same file as
+	// the object of an exec, or have the same content. The first is recorded as the
+	// Target.
+	Alike []string
+	// Interprets says that the object of an exec is the interpreter of a script that
+	// was judged already.
+	Interprets bool
 	// Born says that the repository (.git directory) above the object was made
 	// by this session. Set only when the decider asked for it, see Decision.AskBorn.
 	Born bool
@@ -156,6 +174,9 @@ type Decision struct {
 	// Rule is the pattern or rule text, Reason one clause for a person, By who
 	// decided ("policy:<profile>", "floor", "gate", "witness", "approver:<who>").
 	Rule, Reason, By string
+	// Risk is the class of risk that a command belongs to ("destructive", …), for
+	// who is asked. It is not recorded.
+	Risk string
 	// Errno is what the task gets on deny; zero means EACCES.
 	Errno int32
 	// AskBorn asks the gate to find out whether the repository above the object
@@ -167,6 +188,9 @@ type Decision struct {
 	// copy that no other descriptor can write to.
 	GuardContent bool
 }
+
+// Answered reports whether somebody answered what the policy asked.
+func (d *Decision) Answered() bool { return strings.HasPrefix(d.By, "approver:") }
 
 // Event is one record of the audit stream. Within a session Seq has no gaps and
 // starts at 1; Chain is SHA-256(previous chain ‖ canonical bytes), see chain.go.
@@ -196,6 +220,18 @@ type Event struct {
 	// HoldNS is how long the task waited for us, nanoseconds.
 	HoldNS        uint64
 	Syscall, Arch string
+
+	// Flags, Mode, Born, Interps, Alike and Caller are those of the request, so that
+	// it can be decided anew: see Event.Request. Records of the first reeve have none.
+	// Of Interps these are the paths, InterpLines is the rest; see Interp.line.
+	Flags                uint64
+	Mode                 uint32
+	Born                 bool
+	Interps, InterpLines []string
+	// AlikeLen is the number of bytes of the whole (NULs included) when Alike was
+	// cut, else 0, CallerLen at least that; the policy saw no more of Caller either.
+	Alike, Caller       []string
+	AlikeLen, CallerLen uint32
 
 	// Count is the number of records of a loss.
 	Count uint64

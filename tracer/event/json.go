@@ -48,6 +48,15 @@ func (e *Event) AppendJSON(b []byte) []byte {
 	w.uint("hold_ns", e.HoldNS)
 	w.text("syscall", e.Syscall)
 	w.text("arch", e.Arch)
+	w.uint("flags", e.Flags)
+	w.uint("mode", uint64(e.Mode))
+	w.bool("born", e.Born)
+	w.list("interps", e.Interps)
+	w.list("interp_lines", e.InterpLines)
+	w.list("alike", e.Alike)
+	w.uint("alike_len", uint64(e.AlikeLen))
+	w.list("caller", e.Caller)
+	w.uint("caller_len", uint64(e.CallerLen))
 	w.uint("count", e.Count)
 	if e.ExitCode != 0 || e.Op == OpExit {
 		w.key("exit_code")
@@ -121,6 +130,13 @@ func (w *jsonWriter) int(name string, v int32) {
 	if v != 0 {
 		w.key(name)
 		w.b = strconv.AppendInt(w.b, int64(v), 10)
+	}
+}
+
+func (w *jsonWriter) bool(name string, v bool) {
+	if v {
+		w.key(name)
+		w.b = append(w.b, "true"...)
 	}
 }
 
@@ -221,9 +237,6 @@ func (w *jsonWriter) object(name string, o *Object) {
 	w.uint("port", uint64(o.Port))
 	w.uint("family", uint64(o.Family))
 	w.text("proto", o.Proto)
-	if o.Own {
-		w.key("own")
-		w.b = append(w.b, "true"...)
-	}
+	w.bool("own", o.Own)
 	w.close()
 }

@@ -59,6 +59,11 @@ const (
 	// OpSched is limits and scheduling of another task.
 	OpIPC
 	OpSched
+	// OpAsk is a question that an operation waits for, OpAnswer its answer.
+	OpAsk
+	OpAnswer
+	// OpNest begins or ends a session inside the session.
+	OpNest
 )
 
 var opNames = [...]string{
@@ -74,6 +79,7 @@ var opNames = [...]string{
 	OpSeccomp: "seccomp", OpCreds: "creds", OpUnknown: "unknown",
 	OpFork: "fork", OpExit: "exit", OpStart: "start", OpEnd: "end", OpLoss: "lost",
 	OpDegraded: "degraded", OpIPC: "ipc", OpSched: "sched",
+	OpAsk: "ask", OpAnswer: "answer", OpNest: "nest",
 }
 
 // NumOps is one more than the largest operation number.
