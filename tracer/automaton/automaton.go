@@ -99,6 +99,9 @@ type derived struct {
 	specsOnce sync.Once
 	specs     []spec
 
+	alphabetOnce sync.Once
+	alphabet     alphabet
+
 	edgesOnce sync.Once
 	edges     edgeList
 

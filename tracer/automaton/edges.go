@@ -13,44 +13,63 @@ type hop struct {
 	to    State
 }
 
-// edgeList is the table as sparse rows, with bytes that stand for each class.
-type edgeList struct {
-	rows  []sparse
+// alphabet are bytes that stand for the classes.
+type alphabet struct {
 	slash uint8
 	// name is a byte of the class that a name can hold, 0 when there is none; it
 	// is "." only if the class has nothing else.
 	name [256]byte
 }
 
-// sparseRows makes the sparse rows when first asked for.
+// edgeList is the table as sparse rows, with bytes that stand for each class.
+type edgeList struct {
+	*alphabet
+	rows []sparse
+}
+
+// spelling makes the alphabet when first asked for.
+func (a *Automaton) spelling() *alphabet {
+	a.alphabetOnce.Do(func() {
+		a.alphabet.slash = a.class['/']
+		a.alphabet.pickNames(&a.class)
+	})
+	return &a.alphabet
+}
+
+// sparseRows makes the sparse rows of all states when first asked for. That is
+// worth it for walks that see most of them, and see them often.
 func (a *Automaton) sparseRows() *edgeList {
 	a.edgesOnce.Do(func() {
 		e := &a.edges
-		e.slash = a.class['/']
-		e.pickNames(&a.class)
+		e.alphabet = a.spelling()
 		e.rows = make([]sparse, len(a.accept))
 		arena := make([]hop, 0, 8*len(a.accept))
 		for s := range e.rows {
-			row := a.next[s*a.classes : (s+1)*a.classes]
-			usual := usualOf(row, e)
-			from := len(arena)
-			for c, to := range row {
-				if to != usual && uint8(c) != e.slash && e.name[c] != 0 {
-					arena = append(arena, hop{uint8(c), State(to)})
-				}
-			}
-			e.rows[s] = sparse{
-				usual: State(usual), via: e.via(row, usual), slash: State(row[e.slash]),
-				unusual: arena[from:len(arena):len(arena)],
-			}
+			e.rows[s], arena = a.sparseRow(e.alphabet, State(s), arena)
 		}
 	})
 	return &a.edges
 }
 
+// sparseRow is one row. Its hops are appended to arena, which is returned.
+func (a *Automaton) sparseRow(e *alphabet, s State, arena []hop) (sparse, []hop) {
+	row := a.next[int(s)*a.classes : (int(s)+1)*a.classes]
+	usual := usualOf(row, e)
+	from := len(arena)
+	for c, to := range row {
+		if to != usual && uint8(c) != e.slash && e.name[c] != 0 {
+			arena = append(arena, hop{uint8(c), State(to)})
+		}
+	}
+	return sparse{
+		usual: State(usual), via: e.via(row, usual), slash: State(row[e.slash]),
+		unusual: arena[from:len(arena):len(arena)],
+	}, arena
+}
+
 // pickNames chooses the bytes that stand for the classes in examples: letters
 // and digits where there are any.
-func (e *edgeList) pickNames(class *[256]uint8) {
+func (e *alphabet) pickNames(class *[256]uint8) {
 	score := func(b byte) int {
 		switch {
 		case b == 0 || b == '/':
@@ -78,7 +97,7 @@ func (e *edgeList) pickNames(class *[256]uint8) {
 }
 
 // via is a byte of a name that leads to a target: "." only if no other does.
-func (e *edgeList) via(row []uint16, target uint16) byte {
+func (e *alphabet) via(row []uint16, target uint16) byte {
 	var found byte
 	for c, to := range row {
 		if to != target || uint8(c) == e.slash || e.name[c] == 0 {
@@ -93,7 +112,7 @@ func (e *edgeList) via(row []uint16, target uint16) byte {
 
 // usualOf is the target that most classes of a row share, by the majority vote
 // of Boyer and Moore: any target is correct, a common one makes the list short.
-func usualOf(row []uint16, e *edgeList) uint16 {
+func usualOf(row []uint16, e *alphabet) uint16 {
 	var best uint16
 	votes := 0
 	for c, to := range row {

@@ -14,7 +14,8 @@ type visit struct {
 // towards holes: none found means that there is none. dir is absolute and
 // cleaned. pred may be called more than once for a class.
 func (a *Automaton) Hole(dir string, pred func(accept uint32) bool) (example string, found bool) {
-	edges := a.sparseRows()
+	names := a.spelling()
+	var arena []hop
 	verdict := make([]int8, a.NumAccepts()) // 0 is not asked yet
 	satisfied := func(s State) bool {
 		v := &verdict[a.accept[s]]
@@ -38,7 +39,10 @@ func (a *Automaton) Hole(dir string, pred func(accept uint32) bool) (example str
 			queue = append(queue, visit{int32(i), to, p, b})
 			return p == inName && satisfied(to)
 		}
-		if edges.eachHop(v.state, v.phase, reach) {
+		// Few states are below a directory: their rows are made as they come.
+		var row sparse
+		row, arena = a.sparseRow(names, v.state, arena[:0])
+		if names.eachHop(&row, v.phase, reach) {
 			if dir == "/" {
 				dir = ""
 			}
@@ -49,8 +53,7 @@ func (a *Automaton) Hole(dir string, pred func(accept uint32) bool) (example str
 }
 
 // eachHop calls reach for all that can follow, until it returns true.
-func (edges *edgeList) eachHop(s State, p phase, reach func(State, phase, byte) bool) bool {
-	row := &edges.rows[s]
+func (e *alphabet) eachHop(row *sparse, p phase, reach func(State, phase, byte) bool) bool {
 	if p.whole() && reach(row.slash, atSlash, '/') {
 		return true
 	}
@@ -58,7 +61,7 @@ func (edges *edgeList) eachHop(s State, p phase, reach func(State, phase, byte) 
 		return false
 	}
 	for _, h := range row.unusual {
-		if b := edges.name[h.class]; reach(h.to, p.name(b), b) {
+		if b := e.name[h.class]; reach(h.to, p.name(b), b) {
 			return true
 		}
 	}
