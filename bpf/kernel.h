@@ -21,13 +21,34 @@ typedef __u32 __wsum;
 /* uapi/linux/bpf.h */
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_INODE_STORAGE = 28,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
 #define BPF_F_NO_PREALLOC (1U << 0)
+#define BPF_F_RDONLY_PROG (1U << 7)
 #define BPF_LOCAL_STORAGE_GET_F_CREATE (1ULL << 0)
+
+#define EPERM 1
+#define ENOENT 2
+#define EAGAIN 11
+#define EACCES 13
+#define EXDEV 18
+#define ENAMETOOLONG 36
+
+#define S_IFMT 00170000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+#define S_IFDIR 0040000
+#define S_IFCHR 0020000
+#define S_IFLNK 0120000
+#define S_ISUID 0004000
+#define S_ISGID 0002000
+
+#define SB_NOUSER (1UL << 31) /* linux/fs.h */
 
 #define SIGKILL 9
 #define SIGNAL_GROUP_EXIT 0x00000004 /* linux/sched/signal.h */
@@ -43,20 +64,95 @@ typedef struct {
 
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_flags;
 };
 
 struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	__u16 i_mode;
+	__u32 i_rdev;
+};
+
+struct qstr {
+	__u32 len;
+	const unsigned char *name;
+};
+
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+};
+
+struct dentry {
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+	struct super_block *d_sb;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+	struct mnt_namespace *mnt_ns;
+	int mnt_id;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
 };
 
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
+	unsigned int f_flags;
+	unsigned int f_mode;
+};
+
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+typedef struct {
+	unsigned int val;
+} kgid_t;
+
+struct cred {
+	kuid_t euid;
+	kgid_t egid;
 };
 
 struct linux_binprm {
 	struct file *file;
 	const char *filename;
+	struct cred *cred;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
+	unsigned long vm_flags;
+};
+
+struct kernel_siginfo;
+struct socket;
+struct sockaddr;
+
+struct msghdr {
+	void *msg_name;
 };
 
 struct mm_struct {
@@ -64,8 +160,19 @@ struct mm_struct {
 	unsigned long arg_end;
 };
 
+struct tty_driver {
+	int major;
+	int minor_start;
+};
+
+struct tty_struct {
+	int index;
+	struct tty_driver *driver;
+};
+
 struct signal_struct {
 	atomic_t live;
+	struct tty_struct *tty;
 	int group_exit_code;
 	unsigned int flags;
 };
@@ -78,6 +185,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	__u64 start_boottime;
 	struct signal_struct *signal;
+	const struct cred *cred;
 };
 
 #pragma clang attribute pop

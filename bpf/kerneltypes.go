@@ -19,9 +19,13 @@ import (
 type kernelTypes struct {
 	raw   []byte   // the type section
 	text  []byte   // the string section
-	at    []uint32 // offset in raw by type id; id 0 is void
+	marks []uint32 // offset in raw of each markEvery-th type; type 0 is void
+	types uint32   // one more than the highest type id
 	named map[string][]uint32
 }
+
+// markEvery is how many types one has to step over to find one.
+const markEvery = 32
 
 const kernelBTF = "/sys/kernel/btf/vmlinux"
 
@@ -79,7 +83,7 @@ func mapKernelBTF() (b []byte, release func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err = unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
+	b, err = unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_POPULATE)
 	if err == nil {
 		return b, func() { _ = unix.Munmap(b) }, nil
 	}
@@ -115,8 +119,12 @@ func parseKernelTypes(b []byte, wanted map[string]bool) (*kernelTypes, error) {
 
 // scan finds where each type is, and the wanted ones.
 func (k *kernelTypes) scan(wanted map[string]bool) error {
-	k.at = make([]uint32, 1, 1+len(k.raw)/24) // 24 bytes is short for the mean type
-	for at := uint32(0); at < uint32(len(k.raw)); {
+	var begins [256]bool // a wanted name
+	for name := range wanted {
+		begins[name[0]] = true
+	}
+	k.marks, k.types = make([]uint32, 1, 1+len(k.raw)/24/markEvery), 1 // 24 bytes is short for the mean type
+	for at := uint32(0); at < uint32(len(k.raw)); k.types++ {
 		if uint32(len(k.raw))-at < btfTypeSize {
 			return fmt.Errorf("%w: cut", errTypes)
 		}
@@ -126,14 +134,23 @@ func (k *kernelTypes) scan(wanted map[string]bool) error {
 			return fmt.Errorf("%w: a type of kind %d", errTypes, kind)
 		}
 		if kind == kindStruct || kind == kindTypedef {
-			if name := k.name(k.word(at)); wanted[string(name)] {
-				k.named[string(name)] = append(k.named[string(name)], uint32(len(k.at)))
+			if text := k.word(at); text < uint32(len(k.text)) && begins[k.text[text]] {
+				if name := k.name(text); wanted[string(name)] {
+					k.named[string(name)] = append(k.named[string(name)], k.types)
+				}
 			}
 		}
-		k.at = append(k.at, at)
-		at += btfTypeSize + kindExtra[kind].fixed + kindExtra[kind].each*(info&0xffff)
+		if k.types%markEvery == 0 {
+			k.marks = append(k.marks, at)
+		}
+		at += typeSize(kind, info)
 	}
 	return nil
+}
+
+// typeSize is how many bytes a type of a known kind takes.
+func typeSize(kind, info uint32) uint32 {
+	return btfTypeSize + kindExtra[kind].fixed + kindExtra[kind].each*(info&0xffff)
 }
 
 func (k *kernelTypes) word(at uint32) uint32 { return binary.NativeEndian.Uint32(k.raw[at:]) }
@@ -166,10 +183,15 @@ func (k *kernelTypes) typedef(name string) (uint32, error) {
 
 // header is where a type stands, its kind, and how many elements it has.
 func (k *kernelTypes) header(id uint32) (at, kind, elements uint32, err error) {
-	if id == 0 || id >= uint32(len(k.at)) {
+	if id == 0 || id >= k.types {
 		return 0, 0, 0, fmt.Errorf("%w: no type %d", errTypes, id)
 	}
-	at = k.at[id]
+	at = k.marks[id/markEvery]
+	from := max(id/markEvery*markEvery, 1) // types count from 1, offsets from 0
+	for ; from < id; from++ {
+		info := k.word(at + 4)
+		at += typeSize(info>>24&0x1f, info)
+	}
 	info := k.word(at + 4)
 	kind, elements = info>>24&0x1f, info&0xffff
 	if end := uint64(at) + btfTypeSize + uint64(kindExtra[kind].fixed) +

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/bpf"
+	"github.com/reeve-audit/reeve/tracer/lsm"
 	"github.com/reeve-audit/reeve/tracer/witness"
 )
 
@@ -92,54 +92,36 @@ func refused(name, what string, err error) Result {
 }
 
 // tryLSM loads a program that refuses one harmless call of one thread of ours,
-// and sees it refused.
+// and sees it refused; then what the engine lsm consists of.
 func tryLSM(context.Context, Config) []Result {
-	runtime.LockOSThread() // the program knows this thread's id
-	defer runtime.UnlockOSThread()
-	return []Result{denyGetpgid()}
+	r := denyGetpgid()
+	if r.State != Yes {
+		return []Result{r, no(LSMPrograms, "cannot be without %s", BPFLSM)}
+	}
+	return []Result{r, tryLSMPrograms()}
+}
+
+func tryLSMPrograms() Result {
+	if err := lsm.Loads(); err != nil {
+		return no(LSMPrograms, "%v", err).withHint("they were made for Linux 6.12 and newer")
+	}
+	return yes(LSMPrograms, "loaded")
 }
 
 func denyGetpgid() Result {
-	call := func() error { _, err := unix.Getpgid(os.Getpid()); return err }
-	if err := call(); err != nil {
-		return unknown(BPFLSM, "the control failed: %v", err)
-	}
-	p, err := ebpf.NewProgram(lsmProgram())
+	err := lsm.Available()
 	switch {
+	case err == nil:
+		return yes(BPFLSM, "loaded a program and saw it refuse a call")
+	case errors.Is(err, lsm.ErrControl):
+		return unknown(BPFLSM, "%v", err)
+	case errors.Is(err, lsm.ErrNothingRefused), errors.Is(err, lsm.ErrAttach):
+		return no(BPFLSM, "%v", err).withHint(hintLSM())
 	case errors.Is(err, btf.ErrNotFound):
 		return no(BPFLSM, "the kernel was built without it: %v", err).withHint("it needs CONFIG_BPF_LSM")
 	case errors.Is(err, unix.EPERM) && os.Geteuid() == 0:
 		return no(BPFLSM, "this kernel refuses LSM programs, although we are root (EPERM at load)").
 			withHint("lockdown, a hardened kernel or a hypervisor's policy forbids them: nothing that reeve could ask for")
-	case err != nil:
-		return refused(BPFLSM, "load a program", err)
 	}
-	defer p.Close()
-	l, err := link.AttachLSM(link.LSMOptions{Program: p})
-	if err != nil {
-		return refused(BPFLSM, "attach a program", err).withHint(hintLSM())
-	}
-	defer l.Close()
-	if err := call(); !errors.Is(err, unix.EPERM) {
-		return no(BPFLSM, "a program that refuses was loaded, but nothing was refused").withHint(hintLSM())
-	}
-	return yes(BPFLSM, "loaded a program and saw it refuse a call")
-}
-
-// lsmProgram refuses getpgid(2) of another process id than 0 to this thread.
-func lsmProgram() *ebpf.ProgramSpec {
-	self := int64(os.Getpid())<<32 | int64(unix.Gettid())
-	return &ebpf.ProgramSpec{
-		Name: "reeve_probe", Type: ebpf.LSM, AttachType: ebpf.AttachLSMMac,
-		AttachTo: "task_getpgid", License: "Dual BSD/GPL",
-		Instructions: asm.Instructions{
-			asm.FnGetCurrentPidTgid.Call(),
-			asm.LoadImm(asm.R1, self, asm.DWord),
-			asm.JNE.Reg(asm.R0, asm.R1, "other"),
-			asm.Mov.Imm(asm.R0, -int32(unix.EPERM)),
-			asm.Return(),
-			asm.Mov.Imm(asm.R0, 0).WithSymbol("other"),
-			asm.Return(),
-		},
-	}
+	return refused(BPFLSM, "load a program", err)
 }

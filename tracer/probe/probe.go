@@ -58,6 +58,7 @@ const (
 	TaskStorage     = "BPF task storage"
 	Witness         = "witness programs"
 	BPFLSM          = "BPF LSM"
+	LSMPrograms     = "LSM programs"
 	CgroupKill      = "cgroup.kill"
 	Subreaper       = "child subreaper"
 	Ptrace          = "ptrace"
@@ -101,11 +102,12 @@ type Config struct {
 	// Executable is the program to run as a child, with ChildName as its
 	// argv[0]; empty is this program itself. Its main must call Child then.
 	Executable string
-	// Timeout bounds each probe; 0 is two seconds.
+	// Timeout bounds each probe; 0 is ten seconds, since a probe starts a process
+	// and a busy machine may take seconds to do so.
 	Timeout time.Duration
 }
 
-const defaultTimeout = 2 * time.Second
+const defaultTimeout = 10 * time.Second
 
 // probes are run together; each answers for the names it is listed with.
 var probes = []struct {
@@ -116,7 +118,7 @@ var probes = []struct {
 	{[]string{Landlock}, inChild("landlock")},
 	{[]string{PidfdGetfd}, tryPidfdGetfd},
 	{[]string{TaskStorage, TracepointBTF, Witness}, tryTracepoints},
-	{[]string{BPFLSM}, tryLSM},
+	{[]string{BPFLSM, LSMPrograms}, tryLSM},
 	{[]string{CgroupKill}, tryCgroupKill},
 	{[]string{Subreaper}, inChild("subreaper")},
 	{[]string{Ptrace}, tryPtrace},
@@ -180,11 +182,12 @@ var order = []struct {
 	{SeccompNotify, []string{LSM, UnotifyRoot, Unotify}, nil},
 	{SeccompAddFD, []string{LSM, UnotifyRoot, Unotify}, nil},
 	{PidfdGetfd, []string{LSM, UnotifyRoot, Unotify}, nil},
-	{Landlock, []string{UnotifyRoot, Unotify}, []string{LSM, PtraceEngine}},
+	{Landlock, []string{UnotifyRoot, Unotify}, []string{PtraceEngine}},
 	{TaskStorage, []string{LSM, UnotifyRoot}, nil},
 	{TracepointBTF, []string{LSM, UnotifyRoot}, nil},
-	{Witness, []string{UnotifyRoot}, nil},
+	{Witness, []string{LSM, UnotifyRoot}, nil},
 	{BPFLSM, []string{LSM}, nil},
+	{LSMPrograms, []string{LSM}, nil},
 	{Ptrace, []string{PtraceEngine}, nil},
 	{SeccompKillable, nil, []string{LSM, UnotifyRoot, Unotify}},
 	{SeccompSyncWake, nil, []string{LSM, UnotifyRoot, Unotify}},

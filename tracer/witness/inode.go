@@ -42,7 +42,7 @@ func (d *Devices) Inode(fd int) (Inode, error) {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return Inode{}, fmt.Errorf("stat descriptor %d: %w", fd, err)
 	}
-	dev, err := d.superblock(fd, uint64(st.Dev))
+	dev, err := d.superblock(fd, st.Dev)
 	if err != nil {
 		return Inode{}, err
 	}

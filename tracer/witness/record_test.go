@@ -137,7 +137,7 @@ func TestLayout(t *testing.T) {
 			continue
 		}
 		for i, m := range s.Members {
-			if f := typ.Field(i + 1); uint32(m.Offset.Bytes()) != uint32(f.Offset) {
+			if f := typ.Field(i + 1); m.Offset.Bytes() != uint32(f.Offset) {
 				t.Errorf("%s.%s: C at %d, Go %s at %d", name, m.Name, m.Offset.Bytes(), f.Name, f.Offset)
 			}
 		}

@@ -1,0 +1,78 @@
+//go:build ignore
+
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * The judge of the engine `lsm`: the policy's automata over the path of the
+ * object that the kernel resolved, for every task of one session, at the hooks
+ * of the security modules. Each session loads programs and maps of its own.
+ *
+ * They see every task of the machine and act on those that carry our mark only.
+ * User space marks the first process while it waits to execute the command;
+ * task_alloc marks each child, the kernel's threads for io_uring among them,
+ * before it exists for anybody else.
+ *
+ * Which way they fail: towards refusal. What no path can be found for, what no
+ * buffer is free for, what has another root than the session is refused; a child
+ * that cannot be marked is not made. Records do not decide: a denial that finds
+ * no room is counted and stays a denial; with STRICT an allowed operation that
+ * finds no room is refused. When the supervisor ends, everything is refused from
+ * its first thread's exit on.
+ *
+ * Where several such programs are at one hook the kernel ends with the first
+ * that refuses, so a refusal of another never comes here; it is honoured all the
+ * same where the hook has the same arguments on every kernel.
+ *
+ * A call that the supervisor makes for a task is made by the supervisor, who
+ * carries no mark: the hooks do not judge it. Whoever closes the last descriptors
+ * of the links detaches all this: it must be the last of the session.
+ */
+#include "lsm.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+const volatile struct session settings = {};
+
+#include "lsm_path.h"
+#include "lsm_judge.h"
+#include "lsm_record.h"
+#include "lsm_hold.h"
+
+SEC("lsm/task_alloc")
+int BPF_PROG(reeve_task_alloc, struct task_struct *task,
+	     unsigned long clone_flags, int ret)
+{
+	struct scope *s = ours();
+
+	if (ret || !s)
+		return ret;
+	if (!bpf_task_storage_get(&scopes, task, s,
+				  BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+		count_lost(LOST_SCOPE);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(reeve_exit, struct task_struct *task)
+{
+	__u32 tid = task->pid;
+
+	if ((__u32)task->tgid == settings.supervisor &&
+	    (!BPF_CORE_READ(task, signal, live.counter) ||
+	     BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT))
+		over = 1;
+	if (!bpf_task_storage_get(&scopes, task, 0, 0))
+		return 0;
+	bpf_map_delete_elem(&injected, &tid);
+	bpf_map_delete_elem(&announced, &tid);
+	return 0;
+}
+
+#include "lsm_files.h"
+#include "lsm_names.h"
+#include "lsm_rest.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the LSM programs and package tracer/lsm say to each other. A change of
+ * any record's meaning or shape is a new LSM_VERSION.
+ */
+#ifndef REEVE_LSM_H
+#define REEVE_LSM_H
+
+#include "kernel.h"
+
+#define LSM_VERSION 1
+
+#define MAX_PLANES 6
+#define MAX_PATH 4095 /* bytes of a path that is judged; PATH_MAX less NUL */
+#define MAX_NAME 255  /* NAME_MAX */
+#define MAX_CLIMB 2300 /* names and mounts that a path may have */
+#define MAX_TEMP 256  /* bytes of the name of the session's directory */
+
+/* Ways to touch an object: event.Access of the Go side. */
+enum need {
+	NEED_READ = 1 << 0,
+	NEED_WRITE = 1 << 1,
+	NEED_CREATE = 1 << 2,
+	NEED_DELETE = 1 << 3,
+	NEED_EXEC = 1 << 4,
+	NEED_META = 1 << 5,
+};
+
+/* An action, event.Action of the Go side: the larger is the stricter. */
+enum action {
+	ACTION_NONE,
+	ACTION_ALLOW,
+	ACTION_ASK,
+	ACTION_DENY,
+};
+
+/*
+ * The ways to ask for a path. The outcome of a state has an action of two bits
+ * for each, from the lowest bits on, and above them bits that say whether what is
+ * refused is said not to exist.
+ */
+enum way {
+	WAY_READ,
+	WAY_WRITE,
+	WAY_UPDATE, /* reading and writing */
+	WAY_EXEC,
+	WAY_MAKE, /* writing what this very call makes */
+	NUM_WAYS,
+};
+
+#define OUT_HIDE (2 * NUM_WAYS) /* the first of NUM_WAYS bits */
+#define OUT_TERMINAL (1U << 15) /* refused but to the session's own terminals */
+
+/*
+ * One automaton in the table of cells. A state is the number of the first cell of
+ * its row: for each class of bytes the state that follows, and the outcome.
+ */
+struct plane {
+	__u32 need; /* what it can refuse; 0: there is no such plane */
+	__u32 classes;
+	__u32 from[4]; /* states: see enum from */
+};
+
+/* Where a path begins to run. */
+enum from {
+	FROM_START,
+	FROM_SELF, /* after /proc/self: the rest of an own task's entry */
+	FROM_TEMP, /* after the session's own directory */
+};
+
+/* settings.flags */
+enum mode {
+	RECORD_ONLY = 1 << 0,	 /* nothing is held but what a plane refuses */
+	ANY_SIGNAL = 1 << 1,	 /* tasks outside may be signalled */
+	MEMORY_EXEC = 1 << 2,	 /* files without a name may run */
+	STRICT = 1 << 3,	 /* what cannot be recorded must not happen */
+	RECORD_ALLOWED = 1 << 4, /* allowed operations are recorded, too */
+};
+
+/*
+ * settings.closed: surfaces of the kernel, and classes of
+ * calls that only the supervisor makes for a task.
+ */
+enum surface {
+	SURFACE_MOUNT = 1 << 0,
+	SURFACE_NAMESPACE = 1 << 1,
+	SURFACE_BPF = 1 << 2,
+	SURFACE_PERF = 1 << 3,
+	SURFACE_MODULE = 1 << 4,
+	SURFACE_PTRACE = 1 << 5,
+	SURFACE_CHROOT = 1 << 6,
+	SURFACE_CONNECT = 1 << 7,
+	SURFACE_BIND = 1 << 8,
+	SURFACE_SEND = 1 << 9,
+	SURFACE_TREE = 1 << 10,
+	SURFACE_XATTR = 1 << 11,
+	SURFACE_SOCKET = 1 << 12,
+};
+
+struct session {
+	__u64 session;
+	__u64 rename_lock; /* address; 0: names are not changed meanwhile */
+	__u64 root_ino;	   /* the session's root directory */
+	__u32 root_dev;	   /* as the kernel keeps it */
+	__u32 root_mount;  /* id of its mount */
+	__u32 root_ns;	   /* inode number of its mount namespace */
+	__u32 supervisor;  /* process id: when it ends everything is refused */
+	__u32 flags;
+	__u32 closed; /* surfaces that a task of the session may not use */
+	__u32 cells;  /* in the table: a power of two */
+	__u32 temp_len;
+	__u64 families; /* bit set of the AF_ numbers that may be made */
+	struct plane planes[MAX_PLANES];
+	__u8 class[MAX_PLANES][256]; /* byte to class */
+	__u8 temp[MAX_TEMP];
+};
+
+enum kind {
+	KIND_ACCESS = 1, /* an operation on a path */
+	KIND_SURFACE,	 /* one without */
+};
+
+/* What was asked of the kernel. */
+enum op {
+	LSM_OPEN = 1,
+	LSM_CREATE,
+	LSM_EXEC,
+	LSM_MAP,     /* code is mapped from the file */
+	LSM_RECEIVE, /* a descriptor comes from another task */
+	LSM_STAT,
+	LSM_TRUNCATE,
+	LSM_CHMOD,
+	LSM_CHOWN,
+	LSM_SETXATTR,
+	LSM_UNLINK,
+	LSM_RMDIR,
+	LSM_MKDIR,
+	LSM_MKNOD,
+	LSM_SYMLINK,
+	LSM_LINK,
+	LSM_RENAME,
+	LSM_SOCKET,
+	LSM_CONNECT,
+	LSM_BIND,
+	LSM_LISTEN,
+	LSM_SEND,
+	LSM_SIGNAL,
+	LSM_PTRACE,
+	LSM_MOUNT,
+	LSM_NAMESPACE,
+	LSM_CHROOT,
+	LSM_BPF,
+	LSM_PERF,
+	LSM_MODULE,
+	LSM_CREDS,
+};
+
+/* record.why: what stands against an operation, 0 if nothing does. */
+enum why {
+	WHY_PLANE = 1,	/* a rule: record.plane and .state say which */
+	WHY_ASK,	/* a rule that asks, and no grant */
+	WHY_LONG,	/* the path is too long */
+	WHY_FOREIGN,	/* the path does not lead to the session's root */
+	WHY_CHANGING,	/* its names changed at every try */
+	WHY_DEVICE,	/* a device outside /dev, or a new one */
+	WHY_SETID,	/* a set-user-ID program would be made */
+	WHY_TERMINAL,	/* another terminal */
+	WHY_MEMORY,	/* a program without a file */
+	WHY_WIDENS,	/* under the new name more would be allowed */
+	WHY_TREE,	/* a directory, or a link, not made by way of the gate */
+	WHY_GATE,	/* not made by way of the gate */
+	WHY_SURFACE,	/* a part of the kernel that is closed */
+	WHY_STRANGER,	/* a task outside the session */
+	WHY_OVER,	/* the supervisor is gone */
+	WHY_BUSY,	/* it could not be judged */
+	WHY_IDENTITY,	/* a program that changes who it is */
+};
+
+/* record.flags */
+enum note {
+	REC_OWN = 1 << 0, /* own /proc entry, or own terminal */
+	REC_ANONYMOUS = 1 << 1, /* an object without a path */
+	REC_DELETED = 1 << 2, /* the path is what it was */
+	REC_MADE = 1 << 3, /* the file is made by this call */
+	REC_GRANTED = 1 << 4, /* a grant lifted the question */
+};
+
+/* The path, without NUL, follows. */
+struct record {
+	__u16 version;
+	__u16 size; /* of the whole record, bytes */
+	enum kind kind;
+	__u64 time; /* CLOCK_BOOTTIME, ns */
+	__u64 session;
+	__u64 start; /* of the process, CLOCK_BOOTTIME, ns */
+	__u64 dev;   /* of the super block, as the kernel keeps it */
+	__u64 ino;
+	__u64 arg; /* of a surface: signal, address family, pid … */
+	__u32 tgid;
+	__u32 tid;
+	enum op op;
+	enum why why;
+	__u32 access;
+	__s32 error; /* errno, 0 if allowed */
+	__u32 flags;
+	__u32 mode; /* st_mode */
+	__u32 plane;
+	__u32 path_len;
+};
+
+/* The causes of a loss: index into the per-CPU counters. */
+enum lost {
+	LOST_URGENT, /* no room in the ring of denials */
+	LOST_FLOW,   /* no room in the ring of what is allowed */
+	LOST_SCOPE,  /* a child could not be marked, so it was not made */
+	LOST_SLOT,   /* no scratch buffer, so it was refused */
+	LOST_NAMES,  /* names changed at every try, so it was refused */
+	NUM_LOST,
+};
+
+/* A task that is ours. */
+struct scope {
+	__u64 session;
+};
+
+/* What was answered yes: these accesses to one file, by one thread or all. */
+struct grant_key {
+	__u64 dev;
+	__u64 ino;
+	__u32 tid; /* 0: every task of the session */
+	__u32 pad;
+};
+
+struct grant {
+	__u32 access;
+	__u32 once; /* taken away by the first use */
+};
+
+/*
+ * What a thread may execute next although the policy asks about it: the answer
+ * was yes. It holds until the thread's next one, or its end.
+ */
+#define MAX_ANNOUNCED 4 /* program, interpreter, its interpreter, loader */
+struct announcement {
+	__u32 count;
+	__u32 pad;
+	struct {
+		__u64 dev;
+		__u64 ino;
+	} files[MAX_ANNOUNCED];
+};
+
+/* One operation on one path: what is asked. */
+struct request {
+	__u64 dentry; /* the object, or the name that it gets */
+	__u64 mnt;    /* the mount through which it is seen */
+	enum op op;
+	__u32 need;  /* what must be allowed */
+	__u32 made;  /* the file is made by this call */
+	__u32 flags; /* REC_ */
+	__u32 quiet; /* record it only if it is refused */
+	__u32 mode;  /* of what is there; 0: of the dentry's inode */
+	__u32 tmpfile;
+	__u32 whole; /* ask every plane, and join what they say in verdict.joined */
+	__u32 look;  /* only that */
+	enum why why; /* refuse it for this in any case, with `error` */
+	__u32 error;
+	__u32 pad;
+};
+
+/* A question to the automata about a part of the path, and the answer. */
+struct verdict {
+	__u32 at;
+	__u32 end;
+	enum from from;
+	enum way way;
+	__u32 need; /* planes that cannot refuse it are not asked; all with ALL */
+	enum action action;
+	__u32 plane;
+	__u32 hide;
+	__u32 terminal; /* it is a terminal that some session may own */
+	__u32 joined;	/* the strictest of all planes that were asked, as an outcome */
+};
+
+#define NEED_ALL (NEED_READ | NEED_WRITE | NEED_EXEC)
+
+/* What comes of it. */
+struct ruling {
+	enum why why;
+	__u32 error; /* errno, 0: allowed */
+	__u32 plane;
+	__u32 flags;
+};
+
+#define PATH_SIZE 8192 /* a power of two, for the verifier */
+#define PATH_END 4608  /* where each path ends, and a little is left behind it */
+#define PATH_MIN (PATH_END - MAX_PATH)
+
+/*
+ * What one operation works on: its path is put together from the end backwards,
+ * with room for the record before it. Hooks may be preempted by one another on a
+ * processor, so it has several, and each is taken. It is memory of a map and not
+ * of the stack so that the verifier knows no values: it would follow each.
+ */
+#define SLOTS 4
+struct slot {
+	__u64 busy;
+	struct request q;
+	struct verdict v;
+	struct ruling g;
+	__u32 at;  /* where the path begins */
+	__u32 end; /* enum end: where it leads */
+	struct record record;
+	union {
+		__u8 path[PATH_SIZE + MAX_PATH + 1];
+		/* For the bindings only, which see no other types. */
+		struct {
+			enum need need;
+			enum mode mode;
+			enum surface surface;
+			enum note note;
+		} words;
+	};
+};
+
+_Static_assert(sizeof(struct record) == 96, "record");
+_Static_assert(sizeof(struct record) < PATH_MIN, "room before the path");
+_Static_assert(sizeof(struct plane) == 24, "plane");
+_Static_assert(sizeof(struct grant_key) == 24, "grant_key");
+
+#endif

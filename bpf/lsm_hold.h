@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* One operation on one path, from its object to the answer. */
+#ifndef REEVE_LSM_HOLD_H
+#define REEVE_LSM_HOLD_H
+
+#include "lsm_weigh.h"
+
+/* What stands against an operation whose path is found. */
+static __always_inline int decide(struct slot *s, __u32 i)
+{
+	int record_only = settings.flags & RECORD_ONLY;
+	struct dentry *d = (struct dentry *)s->q.dentry;
+	struct request *q = &s->q;
+	struct ruling *g = &s->g;
+
+	switch (s->end) {
+	case END_INTERNAL:
+		g->flags |= REC_ANONYMOUS;
+		if (q->op == LSM_EXEC && !(settings.flags & MEMORY_EXEC) &&
+		    BPF_CORE_READ(d, d_sb, s_flags) & SB_NOUSER)
+			return refuse(g, WHY_MEMORY, EACCES);
+		return 0;
+	case END_ROOT:
+		break;
+	case END_LONG:
+		return record_only ? 0 : refuse(g, WHY_LONG, ENAMETOOLONG);
+	default:
+		return record_only ? 0 : refuse(g, WHY_FOREIGN, EACCES);
+	}
+	if (!BPF_CORE_READ(d, d_hash.pprev) && BPF_CORE_READ(d, d_inode)) {
+		__u8 c = 0;
+
+		g->flags |= REC_DELETED;
+		bpf_probe_read_kernel(&c, 1, BPF_CORE_READ(d, d_name.name));
+		if (c == '#' && !q->tmpfile) { /* it never had a name */
+			g->flags |= REC_ANONYMOUS;
+			return 0;
+		}
+	}
+	if (q->op == LSM_OPEN && is_device(q->mode) && !record_only &&
+	    !begins(s->path, s->at, DEV_DIR, 5))
+		return refuse(g, WHY_DEVICE, EACCES);
+	if (weigh(i))
+		return refuse(g, WHY_BUSY, EAGAIN);
+	return 0;
+}
+
+/* Judge and record what is asked in slot i: 0 or an errno. */
+__noinline int hold_slot(__u32 i)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &i);
+	struct dentry *d;
+	struct ruling *g;
+
+	if (!s)
+		return EAGAIN;
+	g = &s->g;
+	d = (struct dentry *)s->q.dentry;
+	if (!s->q.mode)
+		s->q.mode = BPF_CORE_READ(d, d_inode, i_mode);
+	g->why = 0;
+	g->error = 0;
+	g->plane = MAX_PLANES;
+	g->flags = s->q.flags;
+	s->v.joined = 0;
+	s->at = PATH_END;
+	if (find_path(i)) {
+		count_lost(LOST_NAMES);
+		refuse(g, WHY_CHANGING, EAGAIN);
+	} else if (over) {
+		refuse(g, WHY_OVER, EPERM);
+	} else if (s->q.why) {
+		refuse(g, s->q.why, s->q.error);
+	} else {
+		decide(s, i);
+	}
+	if ((g->error || (!s->q.quiet && settings.flags & RECORD_ALLOWED)) &&
+	    record_access(i) && !g->error)
+		g->error = EAGAIN;
+	return g->error;
+}
+
+/*
+ * An errno as a hook returns it. The verifier wants to see its bounds, and knows
+ * none of a negation, but of a difference.
+ */
+static __always_inline int answer(__u32 error)
+{
+	__u64 positive = error;
+	__s64 out = 0;
+
+	asm volatile("if %1 <= 4095 goto +1; %1 = 1; %0 -= %1"
+		     : "+r"(out), "+r"(positive));
+	return out;
+}
+
+/* Judge and record: 0 or a negative errno, and all that the planes say. */
+static __noinline int hold(const struct request *q, __u32 *joined)
+{
+	__u32 i = 0, error;
+	struct slot *s = take_slot(&i);
+
+	if (!s) {
+		count_lost(LOST_SLOT);
+		return -EAGAIN;
+	}
+	s->q = *q;
+	error = hold_slot(i);
+	if (joined)
+		*joined = s->v.joined;
+	give_back(s);
+	return answer(error);
+}
+
+#endif

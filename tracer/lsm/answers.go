@@ -1,0 +1,87 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/reeve-audit/reeve/bpf"
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/witness"
+)
+
+// What the gate tells the hooks: descriptors that it hands out, and answers to what
+// the policy asks about.
+
+// Inject tells the hooks that a thread which waits for an answer is given one
+// descriptor with it, which was judged. Injected takes it back, whether it was
+// used or not.
+func (e *Engine) Inject(tid int) error {
+	if err := e.loaded.Maps[bpf.LsmMapInjected].Update(uint32(tid), uint32(1), ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("announce a descriptor for thread %d: %w", tid, err)
+	}
+	return nil
+}
+
+// Injected ends what Inject began.
+func (e *Engine) Injected(tid int) error {
+	err := e.loaded.Maps[bpf.LsmMapInjected].Delete(uint32(tid))
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("withdraw a descriptor for thread %d: %w", tid, err)
+	}
+	return nil
+}
+
+// Announce lets a thread execute files that the policy asks about, since the
+// answer was yes: it replaces what was announced for the thread before. It lifts
+// no denial.
+func (e *Engine) Announce(tid int, files []witness.Inode) error {
+	var a bpf.LsmAnnouncement
+	if len(files) > len(a.Files) {
+		return fmt.Errorf("bug: %d files announced for one exec, %d can be", len(files), len(a.Files))
+	}
+	a.Count = uint32(len(files))
+	for i, f := range files {
+		a.Files[i].Dev, a.Files[i].Ino = toKernelDev(f.Dev), f.Ino
+	}
+	if err := e.loaded.Maps[bpf.LsmMapAnnounced].Update(uint32(tid), a, ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("announce exec of thread %d: %w", tid, err)
+	}
+	return nil
+}
+
+// Grant is an answer to a question of the policy: accesses to one file, for one
+// thread or, with TID 0, all of the session; Once for one time.
+type Grant struct {
+	// Dev is the device of the file's super block, in the form of st_dev.
+	Dev, Ino uint64
+	TID      int
+	Access   event.Access
+	Once     bool
+}
+
+func (g Grant) key() bpf.LsmGrantKey {
+	return bpf.LsmGrantKey{Dev: toKernelDev(g.Dev), Ino: g.Ino, Tid: uint32(g.TID)}
+}
+
+// Allow lets pass what the policy asks about; it lifts no denial. It replaces
+// what was granted to the same thread for the same file.
+func (e *Engine) Allow(g Grant) error {
+	v := bpf.LsmGrant{Access: uint32(g.Access)}
+	if g.Once {
+		v.Once = 1
+	}
+	if err := e.loaded.Maps[bpf.LsmMapGrants].Update(g.key(), v, ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("grant inode %d: %w", g.Ino, err)
+	}
+	return nil
+}
+
+// Revoke takes a grant back; one that is gone is as good.
+func (e *Engine) Revoke(g Grant) error {
+	if err := e.loaded.Maps[bpf.LsmMapGrants].Delete(g.key()); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("revoke the grant of inode %d: %w", g.Ino, err)
+	}
+	return nil
+}

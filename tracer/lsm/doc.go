@@ -1,0 +1,39 @@
+// Package lsm is the judge of the engine "lsm": BPF programs at the hooks of the
+// security modules that run the compiled policy on the object which the kernel
+// resolved, for every task of one session (bpf/lsm.bpf.c). It makes tables of a
+// policy's automata, loads and attaches the programs, marks the session's first
+// task, tells the hooks what the gate knows, and reads their records. It needs
+// root, and `bpf` among the kernel's security modules.
+//
+// # What the hooks hold alone
+//
+// Opens of files for reading and writing, files that open makes, descriptors
+// from outside, code that is mapped, and stat of what is hidden, by the very
+// automata that the supervisor decides with. Only what they cannot judge alone
+// is notified; see package gate's handling Hook.
+//
+// # What they are a floor for
+//
+// Programs: the gate is asked about every execve, and file_open refuses what the
+// policy does not let run, whatever the arguments have become. Changes of names
+// and of metadata, and sockets: the supervisor makes those calls for the task, so
+// a task that comes to these hooks has found another way, as through io_uring;
+// there the hooks refuse whatever they cannot judge for sure. Namespaces,
+// mounts, bpf and their like are closed unless the policy opens them.
+//
+// # What they do not hold, or hold more strictly
+//
+//   - What a repository that the session itself made may do to its protected files
+//     only the gate knows. Git's own way (exclusive making, renames) goes by way of
+//     it; a plain open for writing of such a file is refused here.
+//   - A socket that another program passes to the session is not judged; files are.
+//   - A session that may mount can give a directory another path.
+//   - With io_uring allowed, an overlay cannot copy up files that have extended
+//     attributes, as these are refused.
+//   - What is in the rings when this process is killed is lost; from then on
+//     nothing is allowed.
+//   - The kernel takes 38 programs at one hook, so 38 sessions.
+//
+// The programs need Linux 6.12 (as tried; some of what they call is newer than 6.1),
+// CONFIG_BPF_LSM with bpf among the modules, and CONFIG_KALLSYMS_ALL.
+package lsm

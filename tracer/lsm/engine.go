@@ -1,0 +1,274 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/bpf"
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// Sizes of the rings between the kernel and Run.
+const (
+	DefaultUrgentBytes = 1 << 20
+	DefaultFlowBytes   = 8 << 20
+)
+
+// Config says what a session's hooks hold.
+type Config struct {
+	// Session is stamped on the kernel's records; any number.
+	Session uint64
+	Rules   Rules
+	// Strict refuses what finds no room to be recorded.
+	Strict bool
+	// UrgentBytes and FlowBytes are the sizes of the rings of denials and of what
+	// is allowed: powers of two of whole pages; 0 is the default.
+	UrgentBytes, FlowBytes int
+}
+
+// Engine holds one session. It must not be closed before the session's last task
+// is gone, and its Links must be held open by who ends the tree should this
+// process die.
+type Engine struct {
+	loaded  *ebpf.Collection
+	links   []link.Link
+	urgent  *ringbuf.Reader
+	flow    *ringbuf.Reader
+	losses  counters
+	session uint64
+}
+
+// New loads and attaches the programs; nobody is held before Adopt.
+func New(cfg Config) (_ *Engine, err error) {
+	e := &Engine{session: cfg.Session}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("load the LSM programs: %w", err), e.Close())
+		}
+	}()
+	names := hooks(&cfg.Rules)
+	if e.loaded, err = load(&cfg, names); err != nil {
+		return nil, err
+	}
+	if err := e.fill(); err != nil {
+		return nil, err
+	}
+	return e, e.attach(names)
+}
+
+// load makes the maps and hands the programs of these names to the verifier.
+func load(cfg *Config, names []string) (*ebpf.Collection, error) {
+	spec, err := bpf.LoadLsm()
+	if err != nil {
+		return nil, err
+	}
+	var settings bpf.LsmSession
+	cells, err := settle(&settings, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := fit(spec, cfg, &settings, cells); err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
+	return ebpf.NewCollection(spec)
+}
+
+// Loads says whether all programs pass this kernel's verifier; nil says that they
+// do. It attaches none.
+func Loads() error {
+	cfg := Config{Rules: Rules{
+		Planes: []Plane{{Need: event.AccessRead, Outcomes: []Outcome{{Read: event.ActionAllow}}}}, Hides: true, Names: true, Closed: Xattr,
+	}}
+	loaded, err := load(&cfg, hooks(&cfg.Rules))
+	if err != nil {
+		return err
+	}
+	loaded.Close()
+	return nil
+}
+
+// settle fills in what the programs know of the session, and gives its table.
+func settle(s *bpf.LsmSession, cfg *Config) ([]uint32, error) {
+	cells, err := cfg.Rules.tables(s)
+	if err != nil {
+		return nil, err
+	}
+	s.Session, s.Closed, s.Families = cfg.Session, uint32(cfg.Rules.Closed), cfg.Rules.Families
+	s.Flags = cfg.Rules.flags() | uint32(bpf.LsmModeRECORD_ALLOWED)
+	if cfg.Strict {
+		s.Flags |= uint32(bpf.LsmModeSTRICT)
+	}
+	s.Supervisor = uint32(os.Getpid())
+	if s.RenameLock, err = renameLock(); err != nil {
+		return nil, err
+	}
+	return cells, locateRoot(s)
+}
+
+// fit gives the maps their sizes and contents.
+func fit(spec *ebpf.CollectionSpec, cfg *Config, settings *bpf.LsmSession, cells []uint32) error {
+	if err := spec.Variables["settings"].Set(settings); err != nil {
+		return err
+	}
+	for name, size := range map[string][2]int{
+		"urgent": {cfg.UrgentBytes, DefaultUrgentBytes}, "flow": {cfg.FlowBytes, DefaultFlowBytes},
+	} {
+		n := size[0]
+		if n == 0 {
+			n = size[1]
+		}
+		if n < 0 || n&(n-1) != 0 || n%os.Getpagesize() != 0 {
+			return fmt.Errorf("ring of %d bytes: not a power of two of whole pages", n)
+		}
+		spec.Maps[name].MaxEntries = uint32(n)
+	}
+	setCells(spec.Maps["cells"], cells)
+	return nil
+}
+
+// setCells makes the table's map, which is frozen once it is filled.
+func setCells(m *ebpf.MapSpec, cells []uint32) {
+	value := make([]byte, 0, 4*len(cells))
+	for _, c := range cells {
+		value = binary.NativeEndian.AppendUint32(value, c)
+	}
+	m.ValueSize, m.Value = uint32(len(value)), nil
+	m.Contents = []ebpf.MapKV{{Key: uint32(0), Value: value}}
+}
+
+// fill freezes the table and names the terminals that the session is started on.
+func (e *Engine) fill() error {
+	if err := e.loaded.Maps[bpf.LsmMapCells].Freeze(); err != nil {
+		return fmt.Errorf("freeze the policy's table: %w", err)
+	}
+	for fd := range 3 {
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
+			continue
+		}
+		if err := e.loaded.Maps[bpf.LsmMapTerminals].Put(uint32(toKernelDev(st.Rdev)), uint32(1)); err != nil {
+			return fmt.Errorf("name the session's terminal: %w", err)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) attach(names []string) (err error) {
+	for _, name := range names {
+		p := e.loaded.Programs[name]
+		var l link.Link
+		if p.Type() == ebpf.Tracing {
+			l, err = link.AttachTracing(link.TracingOptions{Program: p})
+		} else {
+			l, err = link.AttachLSM(link.LSMOptions{Program: p})
+		}
+		if err != nil {
+			return fmt.Errorf("attach %s: %w", name, err)
+		}
+		e.links = append(e.links, l)
+	}
+	if e.urgent, err = ringbuf.NewReader(e.loaded.Maps[bpf.LsmMapUrgent]); err != nil {
+		return err
+	}
+	if e.flow, err = ringbuf.NewReader(e.loaded.Maps[bpf.LsmMapFlow]); err != nil {
+		return err
+	}
+	e.losses = counters{losses: e.loaded.Maps[bpf.LsmMapLosts], seen: map[Cause]uint64{}}
+	return nil
+}
+
+// hooks are the programs that the rules have work for. The scope comes first:
+// nobody is ours before.
+func hooks(r *Rules) []string {
+	list := []string{
+		bpf.LsmProgReeveExit, bpf.LsmProgReeveTaskAlloc, bpf.LsmProgReeveD_instantiate,
+		bpf.LsmProgReeveFileOpen, bpf.LsmProgReeveFileReceive, bpf.LsmProgReeveMmapFile, bpf.LsmProgReeveFileMprotect,
+		bpf.LsmProgReevePathMknod, bpf.LsmProgReeveCredsFromFile,
+		bpf.LsmProgReeveTaskKill, bpf.LsmProgReevePtraceAccessCheck, bpf.LsmProgReeveSocketCreate, bpf.LsmProgReeveSocketConnect,
+		bpf.LsmProgReeveSocketBind, bpf.LsmProgReeveSocketListen, bpf.LsmProgReeveSocketSendmsg,
+		bpf.LsmProgReeveSbMount, bpf.LsmProgReeveMoveMount, bpf.LsmProgReeveSbUmount, bpf.LsmProgReeveSbPivotroot,
+		bpf.LsmProgReevePathChroot, bpf.LsmProgReeveUsernsCreate, bpf.LsmProgReeveBpf, bpf.LsmProgReevePerfEventOpen,
+		bpf.LsmProgReeveKernelLoadData, bpf.LsmProgReeveKernelReadFile,
+	}
+	if r.Hides {
+		list = append(list, bpf.LsmProgReeveInodeGetattr)
+	}
+	if r.Names {
+		list = append(list, bpf.LsmProgReevePathMkdir, bpf.LsmProgReevePathRmdir, bpf.LsmProgReevePathUnlink, bpf.LsmProgReevePathSymlink,
+			bpf.LsmProgReevePathRename, bpf.LsmProgReevePathLink, bpf.LsmProgReevePathTruncate, bpf.LsmProgReevePathChmod, bpf.LsmProgReevePathChown)
+	}
+	if r.Closed&Xattr != 0 {
+		list = append(list, bpf.LsmProgReeveInodeSetxattr, bpf.LsmProgReeveInodeRemovexattr)
+	}
+	return list
+}
+
+// Adopt makes a task the session's first one: what it makes from here on is the
+// session's, and so on down, whatever they do. It must have one thread, which
+// waits: held at a notification, or our child waiting for us.
+func (e *Engine) Adopt(pid int) error {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("adopt task %d: %w", pid, err)
+	}
+	defer unix.Close(pidfd)
+	if threads, err := os.ReadDir(filepath.Join("/proc", fmt.Sprint(pid), "task")); err != nil || len(threads) != 1 {
+		return fmt.Errorf("adopt task %d: it has %d threads, and may have one only", pid, len(threads))
+	}
+	if err := e.loaded.Maps[bpf.LsmMapScopes].Update(int32(pidfd), bpf.LsmScope{Session: e.session}, ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("adopt task %d: %w", pid, err)
+	}
+	return nil
+}
+
+// Links are descriptors that keep the hooks in place as long as anybody holds
+// them. They stay the engine's.
+func (e *Engine) Links() ([]int, error) {
+	fds := make([]int, 0, len(e.links))
+	for _, l := range e.links {
+		raw, ok := l.(interface{ FD() int })
+		if !ok {
+			return nil, errors.New("bug: a link without a descriptor")
+		}
+		fds = append(fds, raw.FD())
+	}
+	return fds, nil
+}
+
+// Release lets go of the links. The hooks stay in place as long as somebody else
+// holds them; if nobody does this takes long, since the kernel waits for each
+// until no processor runs its program any more.
+func (e *Engine) Release() error {
+	var errs []error
+	for _, l := range e.links {
+		errs = append(errs, l.Close())
+	}
+	e.links = nil
+	return errors.Join(errs...)
+}
+
+// Close detaches the hooks. End Run by its context first where the last records
+// matter.
+func (e *Engine) Close() error {
+	errs := []error{e.Release()}
+	for _, r := range []*ringbuf.Reader{e.urgent, e.flow} {
+		if r != nil {
+			errs = append(errs, r.Close())
+		}
+	}
+	if e.loaded != nil {
+		e.loaded.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,291 @@
+package lsm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/automaton"
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+func compareLines(t *testing.T, got, want string) {
+	t.Helper()
+	g, w := strings.Split(strings.TrimSpace(got), "\n"), strings.Split(strings.TrimSpace(want), "\n")
+	for i := range max(len(g), len(w)) {
+		var a, b string
+		if i < len(g) {
+			a = g[i]
+		}
+		if i < len(w) {
+			b = strings.TrimSpace(w[i])
+		}
+		if a != b {
+			t.Errorf("got %q, want %q", a, b)
+		}
+	}
+}
+
+// self is this binary where a session can run it.
+func self(t testing.TB) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (h *held) victim(name string, args ...string) string {
+	h.t.Helper()
+	return h.run("export "+victimVariable+"="+name+`; exec "$@"`, append([]string{self(h.t)}, args...)...)
+}
+
+func TestNames(t *testing.T) {
+	dir := ground(t, "open/a", "open/c", "open/gone", "open/dir/x", "deny/x", "deny/e/y", "ro/f")
+	rules := rulesOf(t, pattern{dir + "/deny", denyAll}, pattern{dir + "/ro", readOnly})
+	rules.Names, rules.Closed = true, Tree|Xattr
+	h := hold(t, rules)
+	compareLines(t, h.victim("names", dir), `mkdir ok
+		mkdir denied EACCES
+		rmdir ok
+		rmdir denied EACCES
+		unlink denied EACCES
+		unlink ok
+		rename out EACCES
+		rename in EACCES
+		rename ok
+		rename widens EACCES
+		rename dir EXDEV
+		exchange EXDEV
+		link ok
+		link denied EXDEV
+		link widens EXDEV
+		symlink EPERM
+		truncate denied EACCES
+		truncate ok
+		chmod denied EACCES
+		chmod ok
+		chmod setuid EPERM
+		chown denied EACCES
+		mknod device EPERM
+		mknod fifo ok
+		mknod denied EACCES
+		setxattr EPERM`)
+	if b, err := os.ReadFile(dir + "/deny/x"); err != nil || string(b) != "secret\n" {
+		t.Errorf("deny/x: %q %v", b, err)
+	}
+	t.Log(strings.Join(h.log.refusals(), "\n"))
+}
+
+func TestSurfaces(t *testing.T) {
+	rules := rulesOf(t)
+	rules.Closed = Mount | Namespace | BPF | Perf | Module | Ptrace | Chroot | Connect | Bind | Send | Socket
+	h := hold(t, rules)
+	compareLines(t, h.victim("surfaces"), `mount EPERM
+		umount EPERM
+		move_mount EPERM
+		userns ok
+		newuser EPERM
+		chroot EPERM
+		pivot_root EPERM
+		bpf EPERM
+		perf EPERM
+		ptrace EPERM
+		socket ok
+		connect EPERM
+		bind EPERM
+		listen EPERM
+		udp ok
+		sendto EPERM
+		packet EPERM
+		raw EPERM
+		socketpair ok`)
+	compareLines(t, h.victim("kill", fmt.Sprint(os.Getpid())), "kill EPERM\nkill self ok\nkill child ok")
+	t.Log(strings.Join(h.log.refusals(), "\n"))
+}
+
+// TestOpenSurfaces: what the policy opens stays open.
+func TestOpenSurfaces(t *testing.T) {
+	rules := rulesOf(t)
+	rules.AnySignal = true
+	h := hold(t, rules)
+	compareLines(t, h.victim("opened"), "newuser ok\nbind ok\nsendto ok\nraw ok")
+	compareLines(t, h.victim("kill", fmt.Sprint(os.Getpid())), "kill ok\nkill self ok\nkill child ok")
+}
+
+// TestRoots: the verdict is about the object at its path from the session's root,
+// whatever the task's own root and namespace, and the record says that path.
+func TestRoots(t *testing.T) {
+	dir := ground(t, "ok", "deny/x", "lower/low", "lower/deny/x", "upper/.keep", "work/.keep", "merged/.keep", "tmpfs/.keep", "bound/.keep")
+	for _, m := range [][4]string{
+		{"overlay", dir + "/merged", "overlay", fmt.Sprintf("lowerdir=%s/lower,upperdir=%s/upper,workdir=%s/work", dir, dir, dir)},
+		{"tmpfs", dir + "/tmpfs", "tmpfs", ""}, {dir, dir + "/bound", "", ""},
+	} {
+		flags := uintptr(0)
+		if m[2] == "" {
+			flags = unix.MS_BIND
+		}
+		if err := unix.Mount(m[0], m[1], m[2], flags, m[3]); err != nil {
+			t.Fatalf("mount %v: %v", m, err)
+		}
+		defer func() { _ = unix.Unmount(m[1], unix.MNT_DETACH) }()
+	}
+	for _, f := range []string{"tmpfs/f", "tmpfs/deny"} {
+		if err := os.WriteFile(filepath.Join(dir, f), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := hold(t, rulesOf(t, pattern{dir + "/deny", denyAll}, pattern{dir + "/merged/deny", denyAll}, pattern{dir + "/tmpfs/deny", denyAll},
+		pattern{dir + "/upper", denyAll}, pattern{dir + "/lower", denyAll}))
+	compareLines(t, h.victim("roots", dir, dir+"/merged", dir+"/bound"), `overlay ok
+		overlay copied up ok
+		overlay denied EACCES
+		tmpfs ok
+		tmpfs denied EACCES
+		bind mount's own name ok
+		other namespace ok
+		denied there EACCES
+		allowed there ok
+		chroot ok
+		denied from another root EACCES
+		allowed from another root ok`)
+	got := strings.Join(h.log.refusals(), "\n")
+	t.Log(got)
+	if strings.Count(got, "open read "+dir+"/deny/x: denied by the policy") != 2 {
+		t.Errorf("the records do not name %s/deny/x twice", dir)
+	}
+}
+
+func TestSpecial(t *testing.T) {
+	dir := ground(t, "ok", "deny/x")
+	for _, name := range []string{"run", "deny/run"} {
+		copyFile(t, "/bin/true", filepath.Join(dir, name))
+	}
+	if err := unix.Mknod(dir+"/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		t.Fatal(err)
+	}
+	temp := filepath.Join(dir, "reeve-abc")
+	if err := os.Mkdir(temp, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	alias := filepath.Join(dir, "reeve-000")
+	rules := rulesOf(t, pattern{dir + "/deny", denyAll}, pattern{"/proc/[0-9]*", denyAll}, pattern{dir + "/reeve-*", denyAll},
+		pattern{alias, allowAll}, pattern{"/dev/pts", Outcome{Terminal: true, Read: event.ActionAllow, Write: event.ActionAllow}})
+	rules.Temp, rules.TempAlias, rules.MemoryExec = temp, alias, false
+	h := hold(t, rules)
+	compareLines(t, h.victim("special", dir, fmt.Sprint(os.Getpid()), temp), `own environ ok
+		own maps by thread ok
+		parent's environ EACCES
+		temp ok
+		temp's neighbour EACCES
+		memfd ok
+		memfd reopened ok
+		memfd run EACCES
+		tmpfile ok
+		tmpfile reopened ok
+		tmpfile denied EACCES
+		device EACCES
+		device in its place ok
+		pipe ok
+		deleted ok
+		long ENAMETOOLONG
+		namespace file ok
+		execve denied EACCES
+		by loader exit status 127
+		run ok
+		setuid ok
+		made setuid EPERM`)
+	t.Log(strings.Join(h.log.refusals(), "\n"))
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOwnTerminals: a pseudo-terminal that the session makes is its own, another
+// is not.
+func TestOwnTerminals(t *testing.T) {
+	other, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	defer unix.Close(other)
+	if err := unix.IoctlSetPointerInt(other, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	terminals, err := automaton.Compile([]automaton.Rule{{Glob: "/dev/pts/*", Below: true}, {Glob: "/dev/pts/ptmx"}}, automaton.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane := Plane{Need: event.AccessRead | event.AccessWrite, Auto: terminals, Outcomes: make([]Outcome, terminals.NumAccepts())}
+	for a := range plane.Outcomes {
+		w := terminals.Winners(uint32(a))
+		plane.Outcomes[a].Terminal = len(w) > 0 && w[0] == 0
+	}
+	rules := rulesOf(t)
+	rules.Planes = append([]Plane{plane}, rules.Planes...)
+	h := hold(t, rules)
+	got := h.victim("pty")
+	if !strings.HasPrefix(got, "master ok\nslave ok\nother EACCES\n") {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+// TestReceive: a descriptor from outside is judged as if it were opened.
+func TestReceive(t *testing.T) {
+	dir := ground(t, "ok", "deny/x")
+	h := hold(t, rulesOf(t, pattern{dir + "/deny", denyAll}))
+	l, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(l)
+	if err := unix.Bind(l, &unix.SockaddrUnix{Name: dir + "/s"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(l, 1); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s, _, err := unix.Accept(l)
+		if err != nil {
+			return
+		}
+		for _, name := range []string{"ok", "deny/x"} {
+			f, err := os.Open(filepath.Join(dir, name))
+			if err == nil {
+				_ = unix.Sendmsg(s, []byte(name), unix.UnixRights(int(f.Fd())), nil, 0)
+			}
+		}
+	}()
+	got := h.victim("receive", dir+"/s")
+	compareLines(t, got, `connect ok
+		received 2, descriptors true, cut false ok
+		received 6, descriptors false, cut true ok`)
+}
+
+// TestDeath: when the supervisor is gone everything is refused.
+func TestDeath(t *testing.T) {
+	dir := ground(t, "ok")
+	h := hold(t, rulesOf(t))
+	wait := h.start("export "+victimVariable+`=loop; exec "$@"`, self(t), dir+"/ok")
+	time.Sleep(200 * time.Millisecond)
+	if err := h.engine.loaded.Variables["over"].Set(uint32(1)); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := wait()
+	compareLines(t, got, "open EPERM")
+}

@@ -1,0 +1,137 @@
+package lsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/reeve-audit/reeve/bpf"
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// Judge runs the hooks' own code on paths that it is given, in program types that
+// load also where LSM programs do not. It is for tests and measurements; it needs
+// root.
+type Judge struct{ objects bpf.JudgeObjects }
+
+// NewJudge loads the rules.
+func NewJudge(rules *Rules) (*Judge, error) {
+	spec, err := bpf.LoadJudge()
+	if err != nil {
+		return nil, err
+	}
+	var s bpf.LsmSession
+	cells, err := rules.tables(&s)
+	if err != nil {
+		return nil, err
+	}
+	s.Flags = rules.flags()
+	if err := locateRoot(&s); err != nil {
+		return nil, err
+	}
+	if err := spec.Variables["settings"].Set(&s); err != nil {
+		return nil, err
+	}
+	setCells(spec.Maps["cells"], cells)
+	j := &Judge{}
+	if err := spec.LoadAndAssign(&j.objects, nil); err != nil {
+		return nil, fmt.Errorf("load the judge: %w", err)
+	}
+	return j, errors.Join(j.objects.Cells.Freeze())
+}
+
+// Question is what the hooks would be asked about a path.
+type Question struct {
+	Path string
+	// Need is AccessRead, AccessWrite or AccessExec.
+	Need event.Access
+	// Made says that the call makes the file.
+	Made bool
+	// Times is how often to ask, 0 is once; Record writes a record each time.
+	Times  int
+	Record bool
+}
+
+// Answer is what they would say.
+type Answer struct {
+	Errno int32 // 0 if it is allowed
+	Why   Why
+	// Took is how long all times took together.
+	Took time.Duration
+}
+
+// Ask asks; the question's path is at most 4,095 bytes long.
+func (j *Judge) Ask(q Question) (Answer, error) {
+	a := bpf.JudgeQuestion{Times: uint32(max(q.Times, 1)), Need: uint32(q.Need), Len: uint32(len(q.Path))}
+	if q.Made {
+		a.Made = 1
+	}
+	if q.Record {
+		a.Record = 1
+	}
+	if copy(a.Path[:], q.Path) != len(q.Path) {
+		return Answer{}, fmt.Errorf("judge a path of %d bytes: too long", len(q.Path))
+	}
+	code, err := j.objects.Judge.Run(&ebpf.RunOptions{Context: &a, ContextOut: &a})
+	if err != nil {
+		return Answer{}, fmt.Errorf("run the judge: %w", err)
+	}
+	if code != 0 {
+		return Answer{}, fmt.Errorf("the judge returned %d", int32(code))
+	}
+	return Answer{Errno: a.Error, Why: Why(a.Why), Took: time.Duration(a.Ns)}, nil
+}
+
+// Found is an open file of a task and its path.
+type Found struct {
+	TGID, FD uint32
+	// Place says that Path begins at this process's root directory.
+	Place bool
+	Path  string
+	Took  time.Duration
+}
+
+const endRoot = 1 // END_ROOT in bpf/lsm_path.h
+
+// Files finds the paths of all open files of the machine, as the hooks do.
+func (j *Judge) Files() ([]Found, error) {
+	it, err := link.AttachIter(link.IterOptions{Program: j.objects.Files})
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	r, err := it.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var out []Found
+	for b := bytes.NewReader(raw); b.Len() > 0; {
+		var f struct {
+			NS                 uint64
+			TGID, FD, End, Len uint32
+		}
+		if err := binary.Read(b, binary.NativeEndian, &f); err != nil {
+			return nil, err
+		}
+		path := make([]byte, f.Len)
+		if _, err := io.ReadFull(b, path); err != nil {
+			return nil, err
+		}
+		out = append(out, Found{TGID: f.TGID, FD: f.FD, Place: f.End == endRoot, Path: string(path), Took: time.Duration(f.NS)})
+	}
+	return out, nil
+}
+
+// Close unloads the judge.
+func (j *Judge) Close() error { return j.objects.Close() }
