@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
 	"github.com/reeve-audit/reeve/tracer/seccomp"
 )
 
@@ -161,21 +162,23 @@ func kernelCalls() []call {
 		{name: "personality", op: event.OpSystem, any: low(0, seccomp.AnyBit, addrNoRandomize)},
 		{name: "ioctl", op: event.OpTerminal, any: low(1, seccomp.Equal, tiocsti, tioclinux, tioccons,
 			fsIocSetflags, fsIocFssetxatt, btrfsSnap, btrfsSubvol, btrfsSnap2, btrfsSubvol2)},
-		{name: "prctl", op: event.OpSystem, any: low(0, seccomp.Equal, prSetMM)},
 	}
 	for _, c := range tested {
 		c.class, c.run = Kernel, (*worker).kernel
 		list = append(list, c)
 	}
+	list = append(list, call{name: "prctl", class: Kernel, op: event.OpSystem, run: (*worker).prctl,
+		any: low(0, seccomp.Equal, prSetMM, NestOption)})
 	return append(append(list, schedCalls()...), ipcCalls()...)
 }
 
 // schedCalls change the limits or the scheduling of a task: trapped when it may
-// be another one than the caller.
+// be another one than the caller, and where the limit is a session's mark.
 func schedCalls() []call {
 	pid := low(0, seccomp.NotEqual, 0)
 	list := []call{
-		{name: "prlimit64", any: pid}, {name: "sched_setscheduler", any: pid}, {name: "sched_setparam", any: pid},
+		{name: "prlimit64", any: append(low(1, seccomp.Equal, proc.RlimitLocks), pid...)},
+		{name: "setrlimit", any: low(0, seccomp.Equal, proc.RlimitLocks)}, {name: "sched_setscheduler", any: pid}, {name: "sched_setparam", any: pid},
 		{name: "sched_setattr", any: pid}, {name: "sched_setaffinity", any: pid},
 		{name: "migrate_pages", any: pid}, {name: "move_pages", any: pid},
 		{name: "setpriority", any: append(low(0, seccomp.NotEqual, unix.PRIO_PROCESS), low(1, seccomp.NotEqual, 0)...)},
@@ -228,7 +231,13 @@ func Rules(h Table, allowKernel []string, privateIPC, scoped bool) []seccomp.Rul
 		if scoped && threadSignal[c.name] {
 			continue
 		}
-		if h[c.class] != Untrapped && !(privateIPC && c.op == event.OpIPC) {
+		if h[c.class] == Hook {
+			if r, trapped := hooked(&h, &c); trapped {
+				out = append(out, r)
+			}
+			continue
+		}
+		if h[c.class] != Untrapped && (!privateIPC || c.op != event.OpIPC) {
 			out = append(out, seccomp.Rule{Name: c.name, Any: c.any})
 		}
 	}

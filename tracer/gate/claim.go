@@ -15,38 +15,26 @@ import (
 // that is said where they are looked up.
 func (w *worker) claim(o *event.Object) {
 	if o.Kind == event.ObjectSocket {
-		o.Own = w.g.sockets.made(o)
+		o.Own = w.g.sockets.made(o, w.made)
 		return
 	}
-	if pid, ok := proc.ProcPID(o.Path); ok {
-		o.Own = pid == w.th.TGID || w.g.owns(pid)
+	if pid, ok := proc.PathPID(o.Path); ok {
+		o.Own = pid == w.th.TGID || w.owns(pid)
 	}
 }
 
 // terminals are those that the session may open by name: those that it was
 // started on, and the slaves of pseudo-terminals that it made.
 type terminals struct {
-	start map[uint64]bool // device numbers
+	start []uint64        // device numbers
 	mu    sync.Mutex      // guards ptys
 	ptys  map[uint64]bool // device numbers of slaves whose master was opened here
-}
-
-// startTerminals are the terminals among our standard streams.
-func startTerminals() map[uint64]bool {
-	out := map[uint64]bool{}
-	for fd := range 3 {
-		var st unix.Stat_t
-		if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
-			out[st.Rdev] = true
-		}
-	}
-	return out
 }
 
 // ownTerminal says whether a device is a terminal of the session's.
 func (w *worker) ownTerminal(rdev uint64) bool {
 	t := &w.g.terminals
-	if t.start[rdev] || rdev == proc.TTYDevice(w.th.TTY()) {
+	if slices.Contains(t.start, rdev) || rdev == proc.TTYDevice(w.th.TTY()) {
 		return true
 	}
 	t.mu.Lock()

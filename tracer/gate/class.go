@@ -48,6 +48,11 @@ const (
 	Perform
 	// Refuse denies every call of the class, and records it.
 	Refuse
+	// Hook leaves the calls of the class Read or Write to the hooks of package
+	// lsm; those that the hooks cannot judge alone are performed: handles
+	// (O_PATH), openat2, whose flags are in memory, and exclusive making, which
+	// is how git writes what it guards.
+	Hook
 )
 
 var classNames = [NumClasses]string{
@@ -74,6 +79,8 @@ func (h Handling) String() string {
 		return "perform"
 	case Refuse:
 		return "refuse"
+	case Hook:
+		return "hook"
 	}
 	return ""
 }

@@ -24,13 +24,13 @@ func (w *worker) conclude(req *event.Request, d event.Decision, a answer) {
 			a = answer{errno: unix.EACCES, fd: a.fd, hasFD: a.hasFD}
 		}
 	} else {
-		w.g.cfg.Recorder.Record(w.event(req, d, a.errno))
+		w.m.Recorder.Record(w.event(req, d, a.errno))
 	}
 	w.send(a)
 }
 
 func (w *worker) acked(req *event.Request, d event.Decision, errno unix.Errno) error {
-	err := w.g.cfg.Recorder.RecordAcked(context.Background(), w.event(req, d, errno))
+	err := w.m.Recorder.RecordAcked(context.Background(), w.event(req, d, errno))
 	if err != nil {
 		w.g.cfg.Log.Error("refused: its event was not acknowledged", "op", req.Op, "error", err)
 	}
@@ -43,7 +43,7 @@ func (w *worker) send(a answer) {
 	var err error
 	switch {
 	case a.hasFD && a.errno == 0:
-		err = l.ReturnFD(id, a.fd, a.cloexec)
+		err = w.hand(a)
 		if errno, ok := err.(unix.Errno); ok && errno != unix.ENOENT {
 			err = l.Fail(id, errno) // EMFILE: the task's table is full
 		}
@@ -61,6 +61,22 @@ func (w *worker) send(a answer) {
 		w.g.cfg.Log.Error("answer a notification", "error", err)
 		_ = l.Fail(id, unix.EACCES)
 	}
+}
+
+// hand gives the task our descriptor as the result of its call.
+func (w *worker) hand(a answer) error {
+	l, id := w.g.cfg.Listener, w.n.ID
+	if in := w.g.cfg.Injector; in != nil {
+		if err := in.Inject(int(w.n.PID)); err != nil {
+			return err
+		}
+		defer func() {
+			if err := in.Injected(int(w.n.PID)); err != nil {
+				w.g.cfg.Log.Error("take back what a hook was told", "error", err)
+			}
+		}()
+	}
+	return l.ReturnFD(id, a.fd, a.cloexec)
 }
 
 func denyErrno(d event.Decision) unix.Errno {
@@ -89,10 +105,12 @@ func (g *Gate) event(req *event.Request, d event.Decision, start time.Time, errn
 	if arch == "" {
 		arch = archName(g.arch)
 	}
-	return event.Event{
+	e := event.Event{
 		Time: start.UTC(), BootNS: proc.BootNS(), Engine: g.cfg.Engine, Kind: event.KindRequest,
-		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target,
 		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "gate",
-		Errno: int32(errno), HoldNS: uint64(time.Since(start)), Syscall: req.Syscall, Arch: arch,
+		Errno: int32(errno), HoldNS: uint64(time.Since(start)),
 	}
+	e.SetRequest(req)
+	e.Arch = arch
+	return e
 }

@@ -60,27 +60,36 @@ func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr uint64, f
 		return out, err
 	}
 	defer p.Close()
-	argv, cut, err := w.th.Argv(argvPtr)
-	if err != nil {
-		return out, unix.EFAULT
+	if out.req.Argv, err = w.argv(argvPtr); err != nil {
+		return out, err
 	}
-	out.req.Object, out.req.Argv = p.Object(path), argv
-	out.req.Task = w.th.Task(false)
+	out.req.Object, out.req.Task = p.Object(path), w.th.Task(true)
+	if w.m.Programs != nil && w.m.Programs.Internal(out.req.Task.Exe) {
+		out.req.Caller, out.req.CallerLen = out.req.Task.Argv, out.req.Task.ArgvLen
+	}
+	caller := out.req.Task.Argv
+	out.req.Task.Argv, out.req.Task.ArgvLen = nil, 0
+	out.req.Task.Cwd = w.th.Cwd()
+	if out.req.Alike, err = w.alike(&p); err != nil {
+		return out, err
+	}
 	out.d = w.decide(&out.req)
-	out.req.Task.Argv, out.req.Task.ArgvLen = argv, uint32(cut)
+	keepArgv(&out.req)
 	if out.d.Action != event.ActionAllow {
 		return out, nil
 	}
-	files, d, err := w.programs(&out.req, &p)
-	if err != nil {
+	if out.d, err = w.loaded(&out.req, out.d); err != nil || out.d.Action != event.ActionAllow {
 		return out, err
 	}
-	if d.Action != event.ActionAllow {
-		out.d = d
-		return out, nil
+	files, words, d, err := w.programs(&out.req, &p, out.d)
+	if out.d = d; err != nil || d.Action != event.ActionAllow {
+		return out, err
 	}
 	if flags&atExecveCheck != 0 {
 		return out, nil
+	}
+	if v := w.m.Programs; v != nil && words != nil && v.Words(&out.req) {
+		w.expectWords(caller, words)
 	}
 	return w.letRun(out, files)
 }
@@ -99,46 +108,49 @@ func (w *worker) letRun(out outcome, files []Program) (outcome, error) {
 }
 
 // programs are the files that the exec may end in: the program, and if it is a
-// script its interpreter, which is judged too.
-func (w *worker) programs(req *event.Request, p *proc.Pinned) ([]Program, event.Decision, error) {
-	allow := event.Decision{Action: event.ActionAllow}
+// script its interpreter, which is judged too. d is what was decided so far; words are
+// what it will be told, nil when the kernel may tell it something else.
+func (w *worker) programs(req *event.Request, p *proc.Pinned, d event.Decision) (files []Program, words []string, _ event.Decision, err error) {
 	self, err := w.identify(p)
 	if err != nil {
-		return nil, allow, err
+		return nil, nil, d, err
 	}
-	files := []Program{{self, p.Path}}
-	cur := *p
+	files = []Program{{self, p.Path}}
+	words = append([]string{}, req.Argv...)
+	cur, sub := *p, *req
 	for range maxScripts {
-		interp, native, err := w.interpreter(&cur)
+		line, native, err := w.firstLine(&cur)
 		if cur.FD != p.FD {
 			cur.Close()
 		}
 		if err != nil {
-			return nil, allow, err
+			return nil, nil, d, err
 		}
-		if interp == "" {
+		interp := event.Interp{Line: line}
+		if line == "" {
 			if !native {
 				files = append(files, w.g.interps...) // binfmt_misc may know it
+				words = nil
 			}
-			return files, allow, nil
+			return files, words, d, nil
 		}
-		next, err := w.view.Resolve(unix.AT_FDCWD, interp, 0, 0)
+		next, err := w.view.Resolve(unix.AT_FDCWD, interp.Name(), 0, 0)
 		if err == proc.ErrBlocks {
-			return nil, allow, err
+			return nil, nil, d, err
 		}
 		if err != nil {
-			return files, allow, nil // the kernel will not find it either
+			return files, words, d, nil //nolint:nilerr // the kernel will not find it either
 		}
-		sub := *req
-		sub.Object = next.Object(interp)
-		if d := w.decide(&sub); d.Action != event.ActionAllow {
+		from := sub.Argv
+		if sub, d, err = w.led(req, &sub, &next, interp, d); err != nil || d.Action != event.ActionAllow {
 			next.Close()
-			return nil, d, nil
+			return nil, nil, d, err
 		}
+		words = scriptWords(words, sub.Argv, from)
 		id, err := w.identify(&next)
 		if err != nil {
 			next.Close()
-			return nil, allow, err
+			return nil, nil, d, err
 		}
 		files = append(files, Program{id, next.Path})
 		cur = next
@@ -146,7 +158,7 @@ func (w *worker) programs(req *event.Request, p *proc.Pinned) ([]Program, event.
 	if cur.FD != p.FD {
 		cur.Close()
 	}
-	return nil, allow, fmt.Errorf("a script whose interpreters are scripts more than %d deep", maxScripts)
+	return nil, nil, d, fmt.Errorf("a script whose interpreters are scripts more than %d deep", maxScripts)
 }
 
 // identify names a file as whoever verifies the exec sees it.
@@ -160,27 +172,19 @@ func (w *worker) identify(p *proc.Pinned) (FileID, error) {
 // scriptHead is how much of a file the kernel looks at (BINPRM_BUF_SIZE).
 const scriptHead = 256
 
-// interpreter is the path in a script's first line, empty for other files;
-// native says that the file is an ELF program, which runs as itself.
-func (w *worker) interpreter(p *proc.Pinned) (path string, native bool, err error) {
+// firstLine is what stands behind "#!" in a script's first line, without blanks
+// around it, empty for other files; native says that the file is an ELF program,
+// which runs as itself.
+func (w *worker) firstLine(p *proc.Pinned) (line string, native bool, err error) {
 	if !p.Regular() {
 		return "", false, nil
 	}
-	fd, err := perform.ReopenNow(proc.SelfPath(p.FD), unix.O_RDONLY)
-	if err == unix.EWOULDBLOCK { // somebody's lease on the file
-		if w.inline {
-			return "", false, proc.ErrBlocks
-		}
-		err = w.block(func() (err error) {
-			fd, err = perform.Reopen(proc.SelfPath(p.FD), unix.O_RDONLY)
-			return err
-		})
-	}
+	fd, err := w.readable(p)
 	if err == unix.EACCES {
 		return "", false, nil // executable but not readable: it cannot be a script that works
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("look at the program: %v", err)
+		return "", false, err
 	}
 	defer unix.Close(fd)
 	var head [scriptHead]byte
@@ -192,12 +196,27 @@ func (w *worker) interpreter(p *proc.Pinned) (path string, native bool, err erro
 	if !ok {
 		return "", nativeELF(head[:n]), nil
 	}
-	line, _, _ := bytes.Cut(script, []byte("\n"))
-	fields := bytes.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == 0 })
-	if len(fields) == 0 {
-		return "", false, nil
+	first, _, _ := bytes.Cut(script, []byte("\n"))
+	first, _, _ = bytes.Cut(bytes.Trim(first, " \t"), []byte{0})
+	return string(bytes.TrimRight(first, " \t")), false, nil
+}
+
+// readable opens a program for reading. EACCES is returned as it is.
+func (w *worker) readable(p *proc.Pinned) (fd int, err error) {
+	fd, err = perform.ReopenNow(proc.SelfPath(p.FD), unix.O_RDONLY)
+	if err == unix.EWOULDBLOCK { // somebody's lease on the file
+		if w.inline {
+			return -1, proc.ErrBlocks
+		}
+		err = w.block(func() (err error) {
+			fd, err = perform.Reopen(proc.SelfPath(p.FD), unix.O_RDONLY)
+			return err
+		})
 	}
-	return string(fields[0]), false, nil
+	if err != nil && err != unix.EACCES {
+		err = fmt.Errorf("look at the program: %v", err)
+	}
+	return fd, err
 }
 
 // nativeELF says whether a file begins as a 64-bit ELF program for this machine.
@@ -262,7 +281,7 @@ func (w *worker) mismatch(x execWait, ran FileID) bool {
 	req.Object = event.Object{Kind: event.ObjectFile, Path: req.Task.Exe, Raw: x.files[0].Path, Dev: ran.Dev, Ino: ran.Ino}
 	d := event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.EACCES),
 		Reason: "another program ran than was judged; killed"}
-	w.g.cfg.Recorder.Record(w.g.event(&req, d, time.Now(), unix.EACCES))
+	w.m.Recorder.Record(w.g.event(&req, d, time.Now(), unix.EACCES))
 	if w.g.cfg.Kill != nil {
 		w.g.cfg.Kill(w.th.TGID)
 	}

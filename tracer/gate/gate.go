@@ -27,6 +27,9 @@
 //     reads and before anything is done.
 //   - A signal may arrive. The wait is killable only; a waiter that is held up
 //     looks for pending signals and lets the call restart.
+//   - The decider may ask. Then nothing is held but the notification and the
+//     task's name, see ask.go; the answer is for the very request that was asked
+//     about, and the call is judged anew with it.
 //   - We may fail. Every error, and a panic, refuses the call.
 package gate
 
@@ -47,45 +50,13 @@ import (
 	"github.com/reeve-audit/reeve/tracer/seccomp"
 )
 
-// Decider answers requests. It is called from several goroutines at once and
-// must not block.
-type Decider interface {
-	Decide(*event.Request) event.Decision
-	// CheckContent judges what a settings file would contain, for a decision
-	// with GuardContent.
-	CheckContent(*event.Request, []byte) event.Decision
-}
-
-// Recorder takes events in the order of the calls.
-type Recorder interface {
-	Record(event.Event)
-	// RecordAcked returns when the bus has the event, or with an error.
-	RecordAcked(context.Context, event.Event) error
-}
-
-// FileID names a file by st_dev and inode.
-type FileID struct{ Dev, Ino uint64 }
-
-// Verifier makes sure that an exec runs one of the files that were judged.
-type Verifier interface {
-	// Identify names the file that fd is open on as the verifier sees it.
-	Identify(fd int) (FileID, error)
-	// Expect must be told before the call continues. The first file is what was
-	// named, the others are interpreters that it may end in.
-	Expect(tid int, files []Program) error
-}
-
-// Program is a file that an exec may run.
-type Program struct {
-	FileID
-	Path string
-}
-
 // Config is what a Gate needs. Decider and Recorder are required.
 type Config struct {
 	Listener seccomp.Listener
 	Decider  Decider
 	Recorder Recorder
+	// Asker is asked where the decider asks; without one that is denied.
+	Asker    Asker
 	Handling Table
 	// AllowKernel are the operations of class Kernel that may continue.
 	AllowKernel []string
@@ -93,12 +64,22 @@ type Config struct {
 	Init int
 	// Scoped says that the floor keeps signals inside the session.
 	Scoped bool
+	// Terminals are the device numbers of those that the session starts on.
+	Terminals []uint64
 	// Engine is stamped on events.
 	Engine string
 	// Strict releases a decision only after its event is acknowledged.
 	Strict bool
 	// Verifier, when set, holds execs to what was judged, in the kernel.
 	Verifier Verifier
+	// Nester, when set, makes sessions inside this one.
+	Nester Nester
+	// Joined, when set, is told that a process is now in the session with an index.
+	Joined func(pid, index int)
+	// Programs, when set, says what an exec runs besides what its path names.
+	Programs Programs
+	// Injector, when set, is told of each descriptor that is handed to a task.
+	Injector Injector
 	// Kill ends a process that ran what was not decided, where no witness does.
 	Kill func(pid int)
 	Log  *slog.Logger
@@ -116,6 +97,7 @@ type Gate struct {
 	table     *proc.Table
 	sockets   sockets
 	execs     execs
+	lines     lines
 	repos     repos
 	makers    makers
 	terminals terminals
@@ -127,6 +109,8 @@ type Gate struct {
 	sending   atomic.Int64
 	patient   atomic.Int64 // waiters in an open that waits for another task
 	pending   pending
+	asking    asking
+	members   members
 	tty       int // our controlling terminal's device number
 	allowed   map[event.Op]bool
 	interps   []Program // binfmt_misc interpreters: an exec may end in any of them
@@ -157,7 +141,11 @@ func New(cfg Config) (*Gate, error) {
 	g := &Gate{
 		cfg: cfg, arch: arch, table: proc.NewTable(), allowed: map[event.Op]bool{},
 		waiting: make(chan seccomp.Notification, cfg.MaxWaiters), tty: proc.OwnTTY(),
-		interps: binfmtInterpreters(), terminals: terminals{start: startTerminals()},
+		interps: binfmtInterpreters(), terminals: terminals{start: cfg.Terminals},
+	}
+	own := Member{cfg.Decider, cfg.Recorder, cfg.Asker, cfg.Programs, cfg.Handling}
+	if err := g.members.init(own); err != nil {
+		return nil, err
 	}
 	for _, name := range cfg.AllowKernel {
 		op, ok := event.ParseOp(name)
@@ -170,7 +158,7 @@ func New(cfg Config) (*Gate, error) {
 	g.sameRoot = cfg.Handling[Kernel] == Refuse &&
 		!g.allowed[event.OpChroot] && !g.allowed[event.OpMount] && !g.allowed[event.OpNamespace]
 	h := cfg.Handling
-	g.records = h[Read] == Continue && h[Tree] == Continue && h[Kernel] == Continue
+	g.records = (h[Read] == Continue || h[Read] == Hook) && h[Tree] == Continue && h[Kernel] == Continue
 	return g, nil
 }
 
@@ -197,6 +185,7 @@ func (g *Gate) Run(ctx context.Context) error {
 		return fmt.Errorf("make an eventfd: %w", err)
 	}
 	defer unix.Close(stop)
+	g.asking = asking{ctx: ctx, wg: &wg}
 	stopped := make(chan struct{})
 	unwatch := context.AfterFunc(ctx, func() {
 		defer close(stopped)

@@ -64,20 +64,29 @@ func (w *worker) sched(req event.Request) (outcome, error) {
 	who := int(int32(w.n.Args[0]))
 	req.Object = event.Object{Kind: event.ObjectTask}
 	switch w.call.name {
+	case "setrlimit", "prlimit64":
+		if w.marks() {
+			return outcome{req: req, d: event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.EPERM), Reason: reasonMark}}, nil
+		}
+		if w.call.name == "setrlimit" || who == 0 {
+			w.quiet = true
+			return outcome{req: req, d: event.Decision{Action: event.ActionAllow}}, nil
+		}
+		req.Object.Own = w.ownThread(who)
 	case "setpriority", "ioprio_set":
 		which, target := who, int(int32(w.n.Args[1]))
 		if w.call.name == "ioprio_set" {
 			which-- // its numbers begin at one
 		}
 		who = target
-		switch {
-		case which == unix.PRIO_PROCESS:
+		switch which {
+		case unix.PRIO_PROCESS:
 			req.Object.Own = w.ownThread(target)
-		case which == unix.PRIO_PGRP:
+		case unix.PRIO_PGRP:
 			if target == 0 {
 				target, _ = unix.Getpgid(w.th.TGID)
 			}
-			req.Object.Own = proc.GroupWithin(target, w.g.owns)
+			req.Object.Own = proc.GroupWithin(target, w.owns)
 		}
 	default:
 		req.Object.Own = w.ownThread(who)
@@ -86,10 +95,21 @@ func (w *worker) sched(req event.Request) (outcome, error) {
 	return outcome{req: req, d: w.decide(&req)}, nil
 }
 
+const reasonMark = "the limit of file locks says which session a task belongs to"
+
+// marks says whether a call would change the mark of a task. All of it is in
+// registers.
+func (w *worker) marks() bool {
+	if w.call.name == "setrlimit" {
+		return int32(w.n.Args[0]) == proc.RlimitLocks
+	}
+	return int32(w.n.Args[1]) == proc.RlimitLocks && w.n.Args[2] != 0
+}
+
 func (w *worker) ownThread(tid int) bool {
 	if tid == 0 {
 		return true
 	}
 	pid := proc.Leader(tid)
-	return pid == w.th.TGID || w.g.owns(pid)
+	return pid == w.th.TGID || w.owns(pid)
 }

@@ -30,7 +30,7 @@ func (w *worker) kernel(req event.Request) (outcome, error) {
 		req.Flags = w.n.Args[0]
 	}
 	out := outcome{req: req, d: w.decide(&req)}
-	if w.g.cfg.Handling[Kernel] == Refuse && !w.g.allowed[w.call.op] && out.d.Action == event.ActionAllow {
+	if w.m.Handling[Kernel] == Refuse && !w.g.allowed[w.call.op] && out.d.Action == event.ActionAllow {
 		out.d = event.Decision{Action: event.ActionDeny, By: "floor", Reason: "not among the kernel surfaces of this profile",
 			Errno: int32(unix.EPERM)}
 	}
@@ -129,7 +129,7 @@ func (w *worker) signal(req event.Request) (outcome, error) {
 		if pid == 0 {
 			group, _ = unix.Getpgid(w.th.TGID)
 		}
-		req.Object.Own = proc.GroupWithin(group, w.g.owns)
+		req.Object.Own = proc.GroupWithin(group, w.owns)
 	}
 	req.Object.Path = strconv.Itoa(pid)
 	return outcome{req: req, d: w.decide(&req)}, nil

@@ -89,7 +89,7 @@ func (w *worker) served(s *sock) {
 		return
 	}
 	if at, err := proc.Getsockname(s.fd); err == nil {
-		w.g.sockets.served(s, &at)
+		w.g.sockets.served(s, &at, w.m)
 	}
 }
 
@@ -124,7 +124,7 @@ func (w *worker) bind(req event.Request) (outcome, error) {
 			return done(err)
 		}
 		if at, err := proc.Getsockname(s.fd); err == nil && (at.Abstract || s.typ == unix.SOCK_DGRAM) {
-			w.g.sockets.served(s, &at)
+			w.g.sockets.served(s, &at, w.m)
 		}
 		return answer{}
 	}
@@ -184,7 +184,7 @@ func (w *worker) bindAt(s *sock, name *proc.Name, a *proc.Sockaddr) answer {
 		return done(err)
 	}
 	if o := name.Object(""); o.Kind == event.ObjectSocket {
-		w.g.sockets.bound(FileID{o.Dev, o.Ino})
+		w.g.sockets.bound(FileID{o.Dev, o.Ino}, w.m)
 	}
 	w.served(s)
 	return answer{}
@@ -224,7 +224,7 @@ func (w *worker) listen(req event.Request) (outcome, error) {
 			return done(err)
 		}
 		if at, err := proc.Getsockname(s.fd); err == nil {
-			w.g.sockets.served(s, &at)
+			w.g.sockets.served(s, &at, w.m)
 		}
 		return answer{}
 	}

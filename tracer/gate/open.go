@@ -262,7 +262,7 @@ func openClass(flags int) Class {
 }
 
 // continues says whether calls of a class are let go on by themselves.
-func (w *worker) continues(c Class) bool { return w.g.cfg.Handling[c] == Continue }
+func (w *worker) continues(c Class) bool { return w.m.Handling[c] == Continue }
 
 // freshUmask gives what is made next the task's umask.
 func (w *worker) freshUmask() error {

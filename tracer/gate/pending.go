@@ -29,6 +29,8 @@ type blocked struct {
 	verdict unix.Errno // set under pending.mu: why it was interrupted
 }
 
+const anySignal = ^proc.Signals(0)
+
 // grace is how long a call may block before anybody looks at it.
 const grace = 2 * time.Millisecond
 
@@ -88,7 +90,7 @@ func (p *pending) check(l seccomp.Listener) {
 				b.verdict = unix.EINTR
 			case looks > 0:
 				looks--
-				if !b.th.Deliverable() {
+				if !b.th.Deliverable(anySignal) {
 					continue
 				}
 				b.verdict = restart

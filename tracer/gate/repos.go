@@ -139,7 +139,7 @@ func (w *worker) moveChecked(req *event.Request, p *pair) answer {
 	if err != nil {
 		return done(err)
 	}
-	if d := w.g.cfg.Decider.CheckContent(req, content); d.Action != event.ActionAllow {
+	if d := w.m.Decider.CheckContent(req, content); d.Action != event.ActionAllow {
 		return answer{errno: denyErrno(d), denied: &d}
 	}
 	if err := w.freshUmask(); err != nil {

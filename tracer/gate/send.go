@@ -271,7 +271,11 @@ func (w *worker) sendAll(base event.Request, s *sock, m *datagram, vec uint64, c
 			}
 			if len(m.name) > 0 {
 				d := w.decide(&req)
-				w.g.cfg.Recorder.Record(w.event(&req, d, 0))
+				if d.Action == event.ActionAsk { // asked when it is the first
+					m.close()
+					return answer{val: int64(i)}
+				}
+				w.m.Recorder.Record(w.event(&req, d, 0))
 				if d.Action != event.ActionAllow {
 					m.close()
 					return answer{val: int64(i)}

@@ -15,11 +15,16 @@ import (
 // another interface, or of another type.
 type sockets struct {
 	mu sync.Mutex // guards what follows
-	// inodes are the sockets that the session bound or listens on; of abstract
-	// ones with type and name.
-	inodes map[uint64]abstractName
-	// files are the socket files that it made.
-	files map[FileID]struct{}
+	// inodes are the sockets that the session bound or listens on.
+	inodes map[uint64]server
+	// files are the socket files that it made, by whom.
+	files map[FileID]*member
+}
+
+// server is a socket that can be reached: of an abstract one with its name.
+type server struct {
+	abstractName
+	by *member
 }
 
 type abstractName struct {
@@ -28,7 +33,7 @@ type abstractName struct {
 }
 
 // served remembers a socket that has an address.
-func (s *sockets) served(k *sock, a *proc.Sockaddr) {
+func (s *sockets) served(k *sock, a *proc.Sockaddr, by *member) {
 	var st unix.Stat_t
 	if unix.Fstat(k.fd, &st) != nil {
 		return
@@ -36,21 +41,21 @@ func (s *sockets) served(k *sock, a *proc.Sockaddr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inodes == nil {
-		s.inodes = map[uint64]abstractName{}
+		s.inodes = map[uint64]server{}
 	}
-	var n abstractName
+	n := server{by: by}
 	if a.Abstract {
-		n = abstractName{k.typ, a.Path}
+		n.abstractName = abstractName{k.typ, a.Path}
 	}
 	s.inodes[st.Ino] = n
 }
 
 // own says whether an address is the session's: everything that listens on the
-// port, at whatever address of this machine, must be.
-func (s *sockets) own(k *sock, a *proc.Sockaddr) bool {
+// port, at whatever address of this machine, must be made by those that ours says.
+func (s *sockets) own(k *sock, a *proc.Sockaddr, ours func(*member) bool) bool {
 	switch {
 	case a.Abstract:
-		return s.ownAbstract(abstractName{k.typ, a.Path})
+		return s.ownAbstract(abstractName{k.typ, a.Path}, ours)
 	case !a.Addr.IsValid(), !a.Addr.IsLoopback() && !a.Addr.IsUnspecified():
 		return false
 	}
@@ -61,22 +66,22 @@ func (s *sockets) own(k *sock, a *proc.Sockaddr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ino := range found {
-		if _, ok := s.inodes[ino]; !ok {
+		if n, ok := s.inodes[ino]; !ok || !ours(n.by) {
 			return false
 		}
 	}
 	return len(found) > 0
 }
 
-func (s *sockets) ownAbstract(n abstractName) bool {
+func (s *sockets) ownAbstract(n abstractName, ours func(*member) bool) bool {
 	live, err := proc.UnixInodes()
 	if err != nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ino, name := range s.inodes {
-		if name == n && live[ino] {
+	for ino, at := range s.inodes {
+		if at.abstractName == n && live[ino] && ours(at.by) {
 			return true
 		}
 	}
@@ -85,13 +90,13 @@ func (s *sockets) ownAbstract(n abstractName) bool {
 
 // bound remembers a socket file, unbound forgets one whose name went: its inode
 // number may be used again.
-func (s *sockets) bound(id FileID) {
+func (s *sockets) bound(id FileID, by *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.files == nil {
-		s.files = map[FileID]struct{}{}
+		s.files = map[FileID]*member{}
 	}
-	s.files[id] = struct{}{}
+	s.files[id] = by
 }
 
 func (s *sockets) unbound(o *event.Object) {
@@ -103,11 +108,11 @@ func (s *sockets) unbound(o *event.Object) {
 	delete(s.files, FileID{o.Dev, o.Ino})
 }
 
-func (s *sockets) made(o *event.Object) bool {
+func (s *sockets) made(o *event.Object, ours func(*member) bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.files[FileID{o.Dev, o.Ino}]
-	return ok
+	by := s.files[FileID{o.Dev, o.Ino}]
+	return by != nil && ours(by)
 }
 
 // sock is a duplicate of a task's socket: the very socket, whatever the task
@@ -180,7 +185,7 @@ func familyName(domain int) string {
 
 // address names an address for a request.
 func (w *worker) address(k *sock, a *proc.Sockaddr) event.Object {
-	o := event.Object{Kind: event.ObjectAddr, Family: a.Family, Proto: k.proto, Own: w.g.sockets.own(k, a)}
+	o := event.Object{Kind: event.ObjectAddr, Family: a.Family, Proto: k.proto, Own: w.g.sockets.own(k, a, w.made)}
 	switch {
 	case a.Abstract:
 		o.Kind, o.Path = event.ObjectAbstract, a.Path

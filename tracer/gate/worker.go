@@ -24,11 +24,16 @@ type worker struct {
 	n     *seccomp.Notification
 	call  *call
 	th    *proc.Thread
+	m     *member // the session that the task is in
 	view  proc.View
 	start time.Time
 	tries int
 	// quiet calls name no object and are not recorded.
 	quiet bool
+	// grants are the answers that this call has got, asked is what it has to ask
+	// about first.
+	grants []grant
+	asked  *Question
 }
 
 func (g *Gate) newWorker(inline bool) (*worker, error) {
@@ -68,7 +73,13 @@ type outcome struct {
 
 // serve handles n and says whether it must be handled again by a waiter.
 func (w *worker) serve(n *seccomp.Notification) (again bool) {
-	w.n, w.start, w.tries, w.quiet, w.th = n, time.Now(), 0, false, nil
+	return w.resume(n, time.Now(), nil)
+}
+
+// resume is serve with the answers to what was asked since start.
+func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant) (again bool) {
+	w.n, w.start, w.grants, w.tries, w.quiet, w.th = n, start, grants, 0, false, nil
+	w.m = w.g.members.main()
 	defer func() {
 		if p := recover(); p != nil {
 			w.g.cfg.Log.Error("bug: a call could not be judged", "panic", p, "stack", string(debug.Stack()))
@@ -86,6 +97,12 @@ func (w *worker) serve(n *seccomp.Notification) (again bool) {
 	}
 	defer th.Release()
 	w.th, w.call = th, nil
+	m, err := w.g.members.of(th)
+	if err != nil {
+		w.refuse(&event.Request{Op: event.OpUnknown, Syscall: w.g.callName(n)}, err.Error())
+		return false
+	}
+	w.m = m
 	if n.Arch == w.g.arch {
 		w.call = callByNumber(int(n.Nr))
 	}
@@ -99,12 +116,16 @@ func (w *worker) serve(n *seccomp.Notification) (again bool) {
 	if w.g.cfg.Verifier == nil && !w.verify() {
 		return false // killed: nothing is answered
 	}
-	w.view = proc.View{Thread: th, MayBlock: !w.inline, Owns: w.g.owns, SameRoot: w.g.sameRoot, Foreign: w.g.records}
+	if !w.verifyWords() {
+		return false
+	}
+	w.view = proc.View{Thread: th, MayBlock: !w.inline, Owns: w.owns, SameRoot: w.g.sameRoot, Foreign: w.g.records && w.m == w.g.members.main()}
 	return w.handle()
 }
 
 func (w *worker) handle() (again bool) {
 	req := w.request()
+	w.asked = nil
 	creds, err := w.th.Creds()
 	if err == nil {
 		err = w.actor.Become(creds)
@@ -143,7 +164,7 @@ func (w *worker) failed(req event.Request, err error) {
 		return
 	}
 	var errno unix.Errno
-	switch h := w.g.cfg.Handling[w.call.class]; {
+	switch h := w.m.Handling[w.call.class]; {
 	case errors.As(err, &errno) && !ours(errno):
 		d := event.Decision{Action: event.ActionAllow, By: "kernel"}
 		a := answer{errno: errno}
@@ -157,6 +178,10 @@ func (w *worker) failed(req event.Request, err error) {
 		// Where everything else is continued, the policy may allow what we
 		// cannot name.
 		d := w.decide(&req)
+		if d.Action == event.ActionAsk {
+			w.ask()
+			return
+		}
 		w.conclude(&req, d, answer{cont: d.Action == event.ActionAllow})
 	default:
 		w.refuse(&req, err.Error())
@@ -179,13 +204,16 @@ func (w *worker) decide(req *event.Request) event.Decision {
 	}
 	w.claim(&req.Object)
 	w.claim(&req.Target)
-	d := w.g.cfg.Decider.Decide(req)
+	d := w.m.Decider.Decide(req)
 	if d.AskBorn && w.g.born(req) {
 		req.Born = true
-		d = w.g.cfg.Decider.Decide(req)
+		d = w.m.Decider.Decide(req)
 	}
-	if d.Action == event.ActionNone {
+	switch d.Action {
+	case event.ActionNone:
 		d.Action, d.Reason = event.ActionDeny, "bug: no decision"
+	case event.ActionAsk:
+		d = w.granted(req, d)
 	}
 	return d
 }
@@ -206,6 +234,11 @@ func (w *worker) again() bool {
 func (w *worker) finish(out outcome) (again, wait bool) {
 	if !w.g.cfg.Listener.Valid(w.n.ID) {
 		out.drop() // nobody waits any more: nothing is done, so nothing happened
+		return false, false
+	}
+	if out.d.Action == event.ActionAsk {
+		out.drop()
+		w.ask()
 		return false, false
 	}
 	if out.d.Action != event.ActionAllow {

@@ -62,7 +62,7 @@ var localMagic = map[int64]bool{
 // Local says whether the file system of fd is known not to block in open.
 func Local(fd int) bool {
 	var st unix.Statfs_t
-	return unix.Fstatfs(fd, &st) == nil && localMagic[int64(st.Type)]
+	return unix.Fstatfs(fd, &st) == nil && localMagic[st.Type]
 }
 
 // Mkdir, Mknod, Symlink, Unlink and Rename act on names in pinned directories.

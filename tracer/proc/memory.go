@@ -44,13 +44,13 @@ func (th *Thread) read(addr uint64, buf []byte) (int, error) {
 	return n, nil
 }
 
-// String reads a NUL-terminated string of less than max bytes into buf (which
-// has at least max bytes). It reads page by page, since what is behind the
+// String reads a NUL-terminated string of less than most bytes into buf (which
+// has at least most bytes). It reads page by page, since what is behind the
 // string's last page may not be mapped. unix.EFAULT, ErrTooLong.
-func (th *Thread) String(addr uint64, buf []byte, max int) (string, error) {
+func (th *Thread) String(addr uint64, buf []byte, most int) (string, error) {
 	n := 0
-	for n < max {
-		chunk := min(pageSize-int((addr+uint64(n))%pageSize), max-n)
+	for n < most {
+		chunk := min(pageSize-int((addr+uint64(n))%pageSize), most-n)
 		if n == 0 {
 			chunk = min(chunk, 512) // most strings are short
 		}
@@ -104,52 +104,73 @@ func (w *window) at(addr uint64, size int) ([]byte, error) {
 	return have, nil
 }
 
-// Argv reads an argument vector of at most maxArgv bytes; cut is the number of
-// bytes read of it when there is more, else 0.
-func (th *Thread) Argv(addr uint64) (argv []string, cut int, err error) {
+// maxArgument is the longest argument that execve takes (MAX_ARG_STRLEN), and
+// MaxArgv more than all of them may have together (three quarters of _STK_LIM).
+const (
+	maxArgument = 32 * pageSize
+	MaxArgv     = 8 << 20
+)
+
+// Argv reads a whole argument vector. E2BIG says that an argument is longer than
+// the kernel takes, ErrTooLong that all have more than limit bytes.
+func (th *Thread) Argv(addr uint64, limit int) (argv []string, err error) {
 	if addr == 0 {
-		return nil, 0, nil
+		return nil, nil
 	}
 	pointers := window{th: th, buf: make([]byte, 512)}
 	text := window{th: th, buf: make([]byte, pageSize)}
-	long := make([]byte, PathMax)
-	total := 0
-	for i := 0; ; i++ {
+	for i, total := 0, 0; ; i++ {
 		raw, err := pointers.at(addr+8*uint64(i), 8)
 		if err != nil {
-			return nil, 0, fmt.Errorf("read argument pointer %d: %w", i, err)
+			return nil, fmt.Errorf("read argument pointer %d: %w", i, err)
 		}
 		p := le64(raw)
 		if p == 0 {
-			return argv, 0, nil
+			return argv, nil
 		}
-		if total >= maxArgv || i >= 1024 {
-			return argv, total, nil
-		}
-		s, whole, err := th.argument(&text, p, long)
+		s, err := th.argument(&text, p)
 		if err != nil {
-			return nil, 0, fmt.Errorf("read argument %d: %w", i, err)
+			return nil, fmt.Errorf("read argument %d: %w", i, err)
 		}
 		argv = append(argv, s)
-		if total += len(s) + 1; !whole {
-			return argv, total, nil
+		if total += len(s) + 9; total > limit { // with its NUL and its pointer
+			return nil, ErrTooLong
 		}
 	}
 }
 
 // argument reads one argument, from what was read of its neighbours if it is
-// there. One that is longer than long is cut: then it is not whole.
-func (th *Thread) argument(text *window, p uint64, long []byte) (s string, whole bool, err error) {
+// there.
+func (th *Thread) argument(text *window, p uint64) (string, error) {
 	if have, err := text.at(p, 1); err == nil {
 		if i := bytes.IndexByte(have, 0); i >= 0 {
-			return string(have[:i]), true, nil
+			return string(have[:i]), nil
 		}
 	}
-	s, err = th.String(p, long, len(long))
+	s, err := th.String(p, make([]byte, maxArgument), maxArgument)
 	if errors.Is(err, ErrTooLong) {
-		return string(long), false, nil
+		return "", unix.E2BIG
 	}
-	return s, true, err
+	return s, err
+}
+
+// CutArgv is what is kept of an argument vector for the record; cut is the number
+// of bytes of the whole, NULs included, when it is not all.
+func CutArgv(argv []string) (kept []string, cut int) {
+	total := 0
+	for _, s := range argv {
+		if room := maxArgv - total; room > 0 && len(s) < room {
+			kept = append(kept, s)
+		} else if room > 0 {
+			kept = append(kept, s[:room-1])
+			total = maxArgv
+		}
+		total, cut = total+len(s)+1, cut+len(s)+1
+	}
+	if len(kept) == len(argv) && cut <= maxArgv {
+		return argv, 0
+	}
+	return kept, cut
 }
 
 func le64(b []byte) uint64 {

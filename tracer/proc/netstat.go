@@ -1,13 +1,9 @@
 package proc
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,9 +18,21 @@ const (
 )
 
 // PortInodes are the inodes of all sockets of this network namespace that have a
-// port: of tcp those that listen. It is the kernel's own word (sock_diag(7));
-// /proc/net/tcp says the same after walking every bucket of every connection.
+// port: of tcp those that listen. It is the kernel's own word (sock_diag(7)).
+// Where that is a module which nobody loads, /proc/net/tcp and its like say the
+// same, after walking every bucket of every connection.
 func PortInodes(proto string, port uint16) ([]uint64, error) {
+	out, err := diagInodes(proto, port)
+	if errors.Is(err, errNoDiag) {
+		return tableInodes(proto, port)
+	}
+	return out, err
+}
+
+// errNoDiag says that the kernel does not answer for a protocol.
+var errNoDiag = errors.New("sock_diag does not know the protocol")
+
+func diagInodes(proto string, port uint16) ([]uint64, error) {
 	ipproto, states := uint8(unix.IPPROTO_TCP), uint32(1<<tcpListen)
 	switch proto {
 	case "tcp":
@@ -84,9 +92,8 @@ func readDump(fd int, port uint16, out []uint64) ([]uint64, error) {
 			case typ == unix.NLMSG_DONE:
 				return out, nil
 			case typ == unix.NLMSG_ERROR:
-				// ENOENT: this kernel has no such family.
 				if len(body) >= 4 && int32(binary.NativeEndian.Uint32(body)) == -int32(unix.ENOENT) {
-					return out, nil
+					return nil, errNoDiag
 				}
 				return nil, errors.New("read sock_diag: refused by the kernel")
 			case typ == sockDiagByFamily && len(body) >= inetMsgSize:
@@ -97,22 +104,4 @@ func readDump(fd int, port uint16, out []uint64) ([]uint64, error) {
 			b = b[min(len(b), (size+3)&^3):]
 		}
 	}
-}
-
-// UnixInodes are the inodes of all unix sockets of this network namespace.
-func UnixInodes() (map[uint64]bool, error) {
-	f, err := os.Open("/proc/net/unix")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	live := map[uint64]bool{}
-	sc := bufio.NewScanner(f)
-	for sc.Scan() {
-		if f := strings.Fields(sc.Text()); len(f) > 6 {
-			ino, _ := strconv.ParseUint(f[6], 10, 64)
-			live[ino] = true
-		}
-	}
-	return live, sc.Err()
 }

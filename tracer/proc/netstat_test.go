@@ -23,6 +23,11 @@ func inode(t *testing.T, c interface{ File() (*os.File, error) }) uint64 {
 	return st.Ino
 }
 
+// lookups are the ways to the same answer; the first is the second where
+// sock_diag is a module that is not loaded.
+var lookups = map[string]func(string, uint16) ([]uint64, error){"PortInodes": PortInodes, "tables": tableInodes}
+
+// TestPortInodes: what has a port is found by each way, and nothing else.
 func TestPortInodes(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.2:0")
 	if err != nil {
@@ -35,25 +40,47 @@ func TestPortInodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	got, err := PortInodes("tcp", port)
-	if err != nil || !slices.Equal(got, []uint64{want}) {
-		t.Errorf("tcp port %d: %v %v, want %d", port, got, err, want)
+	for name, look := range lookups {
+		if got, err := look("tcp", port); err != nil || !slices.Equal(got, []uint64{want}) {
+			t.Errorf("%s: tcp port %d: %v %v, want %d", name, port, got, err, want)
+		}
 	}
 	l.Close()
-	if got, err := PortInodes("tcp", port); err != nil || len(got) != 0 {
-		t.Errorf("closed port: %v %v", got, err)
+	for name, look := range lookups {
+		if got, err := look("tcp", port); err != nil || len(got) != 0 {
+			t.Errorf("%s: closed port: %v %v", name, got, err)
+		}
 	}
 	u, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	got, err = PortInodes("udp", uint16(u.LocalAddr().(*net.UDPAddr).Port))
-	if want := inode(t, u.(*net.UDPConn)); err != nil || !slices.Equal(got, []uint64{want}) {
-		t.Errorf("udp: %v %v, want %d", got, err, want)
+	port = uint16(u.LocalAddr().(*net.UDPAddr).Port)
+	for name, look := range lookups {
+		got, err := look("udp", port)
+		if want := inode(t, u.(*net.UDPConn)); err != nil || !slices.Equal(got, []uint64{want}) {
+			t.Errorf("%s: udp: %v %v, want %d", name, got, err, want)
+		}
 	}
 	if _, err := PortInodes("raw", 1); err == nil {
 		t.Error("raw sockets have no ports")
+	}
+}
+
+// TestPortInodes6: the tables of IPv6 are looked at too.
+func TestPortInodes6(t *testing.T) {
+	six, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	defer six.Close()
+	port := uint16(six.Addr().(*net.TCPAddr).Port)
+	for name, look := range lookups {
+		got, err := look("tcp", port)
+		if want := inode(t, six.(*net.TCPListener)); err != nil || !slices.Equal(got, []uint64{want}) {
+			t.Errorf("%s: tcp6: %v %v, want %d", name, got, err, want)
+		}
 	}
 }
 

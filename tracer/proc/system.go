@@ -51,9 +51,20 @@ func ttyNr(stat []byte) int {
 	return n
 }
 
-// Deliverable says whether a signal waits that the thread would handle, or stop
-// for, if its call returned: pending, not blocked, not ignored.
-func (th *Thread) Deliverable() bool {
+// Signals is a set of signals, bit n-1 for signal n.
+type Signals uint64
+
+// SignalSet is the set of some signals.
+func SignalSet(list ...unix.Signal) (s Signals) {
+	for _, sig := range list {
+		s |= 1 << (sig - 1)
+	}
+	return s
+}
+
+// Deliverable says whether one of a set of signals waits that the thread would
+// handle, or stop for, if its call returned: pending, not blocked, not ignored.
+func (th *Thread) Deliverable(among Signals) bool {
 	status, err := th.ReadFile("status", 4096)
 	if err != nil {
 		return true
@@ -71,6 +82,7 @@ func (th *Thread) Deliverable() bool {
 		waiting |= mask("ShdPnd:") // of several threads another may take it
 	}
 	waiting &^= mask("SigBlk:") | mask("SigIgn:")
+	waiting &= uint64(among)
 	// Of the rest only a handler or a stop make the call return; the default
 	// action of others is to do nothing (SIGCHLD …) or to kill, which ends the
 	// wait by itself.

@@ -51,6 +51,9 @@ type Thread struct {
 // first one that a new image makes comes after the kernel replaced it.
 const freshLooks = 4
 
+// Retain keeps a thread that was got from a table until another Release.
+func (th *Thread) Retain() { th.refs.Add(1) }
+
 // Release gives back what Get returned.
 func (th *Thread) Release() {
 	if th.refs.Add(-1) == 0 {
@@ -194,9 +197,9 @@ func (th *Thread) Open(name string, flags int) (int, error) {
 	return fd, nil
 }
 
-// ReadFile reads up to max bytes of one of the thread's /proc files.
-func (th *Thread) ReadFile(name string, max int) ([]byte, error) {
-	return readAt(th.dir, name, max)
+// ReadFile reads up to most bytes of one of the thread's /proc files.
+func (th *Thread) ReadFile(name string, most int) ([]byte, error) {
+	return readAt(th.dir, name, most)
 }
 
 // Task is the thread as the stream names it. argv is included when asked for.
@@ -226,11 +229,11 @@ func (th *Thread) program() (exe string, argv []string, cut int) {
 	return th.exe, th.argv, th.argvN
 }
 
-// SplitArgv splits NUL-terminated arguments. When raw is longer than max it is
+// SplitArgv splits NUL-terminated arguments. When raw is longer than most it is
 // cut there and cut is the length of raw.
-func SplitArgv(raw []byte, max int) (argv []string, cut int) {
-	if len(raw) > max {
-		cut, raw = len(raw), raw[:max]
+func SplitArgv(raw []byte, most int) (argv []string, cut int) {
+	if len(raw) > most {
+		cut, raw = len(raw), raw[:most]
 	}
 	s := strings.TrimSuffix(string(raw), "\x00")
 	if s == "" && len(raw) == 0 {
@@ -260,15 +263,15 @@ func statusFields(status []byte, key string) []string {
 	return strings.Fields(string(line))
 }
 
-func readAt(dir int, name string, max int) ([]byte, error) {
+func readAt(dir int, name string, most int) ([]byte, error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, gone("open "+name, err)
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, max)
+	buf := make([]byte, most)
 	n := 0
-	for n < max {
+	for n < most {
 		k, err := unix.Read(fd, buf[n:])
 		if err == unix.EINTR {
 			continue
@@ -311,6 +314,9 @@ func (th *Thread) ExeID() ExeID {
 	defer th.mu.Unlock()
 	return th.exeID
 }
+
+// RunsNow is that of the program that the thread runs.
+func (th *Thread) RunsNow() ExeID { return statAt(th.dir, "exe") }
 
 func statAt(dir int, name string) ExeID {
 	var st unix.Stat_t

@@ -129,7 +129,7 @@ func (w *walker) magic(s *step, name string) error {
 	if err != nil {
 		return err
 	}
-	if pid, ok := ProcPID(here); ok && (w.view.Owns == nil || !w.view.Owns(pid)) {
+	if pid, ok := PathPID(here); ok && (w.view.Owns == nil || !w.view.Owns(pid)) {
 		return unix.EACCES
 	}
 	fd, err := unix.Openat(s.cur, name, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -141,8 +141,8 @@ func (w *walker) magic(s *step, name string) error {
 	return nil
 }
 
-// ProcPID is the process that a path below /proc is about.
-func ProcPID(path string) (pid int, ok bool) {
+// PathPID is the process that a path below /proc is about.
+func PathPID(path string) (pid int, ok bool) {
 	rest, found := strings.CutPrefix(path, "/proc/")
 	if !found {
 		return 0, false

@@ -1,0 +1,248 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
+	"github.com/reeve-audit/reeve/tracer/seccomp"
+)
+
+// A call that the decider asks about leaves its worker unanswered. A goroutine
+// holds the notification, the task's name and, where there is one, the object
+// itself, and waits for the answer; no thread, lock or waiter is held, so any
+// number of questions cost the rest of the tree nothing. With the answer the call
+// is judged anew from its arguments, which may have changed: the answer is for
+// the request that was asked about and for no other. What comes out otherwise is
+// asked anew, a few times. A yes never reaches what the decider denies, since a
+// decider asks only about what nothing denies.
+//
+// The wait ends without an answer when the task is killed, and when somebody
+// interrupts or stops it: then the call is restarted, and asks again.
+
+// asking is what waits for answers.
+type asking struct {
+	ctx context.Context // of Run
+	wg  *sync.WaitGroup
+}
+
+// grant is the answer to one question of a call.
+type grant struct {
+	request event.Request
+	d       event.Decision
+}
+
+// maxQuestions bounds how often one call asks: a script may ask for itself and
+// for its interpreters, and what changed meanwhile is asked anew.
+const maxQuestions = 8
+
+const reasonNobody = "asks, and there is nobody to ask"
+
+// granted is the decision about a request that the decider asks about: the
+// answer that the call has got, or to ask.
+func (w *worker) granted(req *event.Request, d event.Decision) event.Decision {
+	for i := range w.grants {
+		if g := &w.grants[i]; sameRequest(&g.request, req) {
+			return answered(d, g.d)
+		}
+	}
+	q := Question{Request: *req, Decision: d}
+	q.Request.Task.Cwd = w.th.Cwd()
+	switch {
+	case w.m.Asker == nil:
+		return refused(d, reasonNobody)
+	case len(w.grants) >= maxQuestions:
+		return refused(d, "it changed whenever it was asked about")
+	}
+	if known, ok := w.m.Asker.Known(q); ok {
+		return answered(d, known)
+	}
+	w.asked = &q
+	return d
+}
+
+// refused denies what was asked about.
+func refused(d event.Decision, why string) event.Decision {
+	if d.Reason != "" {
+		why = d.Reason + "; " + why
+	}
+	d.Action, d.Reason = event.ActionDeny, why
+	return d
+}
+
+// answered is the decider's decision with the action of the answer.
+func answered(d, answer event.Decision) event.Decision {
+	if answer.Action != event.ActionAllow {
+		answer.Action = event.ActionDeny
+	}
+	d.Action, d.By, d.Reason = answer.Action, answer.By, answer.Reason
+	return d
+}
+
+// sameRequest says whether a call means what it meant when it was asked about.
+func sameRequest(a, b *event.Request) bool {
+	object := func(a, b event.Object) bool {
+		a.Raw, b.Raw, a.RawLen, b.RawLen = "", "", 0, 0
+		return a == b
+	}
+	return a.Op == b.Op && a.Access == b.Access && object(a.Object, b.Object) && object(a.Target, b.Target) &&
+		a.Flags == b.Flags && a.Mode == b.Mode && a.Task.ID == b.Task.ID && a.Task.Exe == b.Task.Exe && slices.Equal(a.Argv, b.Argv)
+}
+
+// ask leaves the call to a goroutine that waits for the answer to w.asked.
+func (w *worker) ask() {
+	if w.asked == nil {
+		w.refuse(&event.Request{Op: w.call.op, Syscall: w.call.name}, "bug: a question without words")
+		return
+	}
+	w.th.Retain()
+	c := &askedCall{g: w.g, m: w.m, n: *w.n, th: w.th, start: w.start, q: *w.asked, grants: w.grants}
+	w.g.asking.wg.Go(c.wait)
+}
+
+// askedCall is a call that waits for an answer.
+type askedCall struct {
+	g      *Gate
+	m      *member
+	n      seccomp.Notification
+	th     *proc.Thread
+	start  time.Time
+	q      Question
+	grants []grant
+}
+
+var (
+	errKilled = errors.New("the task is gone")
+	errSignal = errors.New("the task has a signal to handle")
+	errOver   = errors.New("the session ends")
+)
+
+func (c *askedCall) wait() {
+	defer c.th.Release()
+	c.q.Request.Task = c.th.Task(true)
+	c.q.Request.Task.Cwd = c.th.Cwd()
+	c.q.Ancestry = c.g.ancestry(c.th)
+	held, err := hold(&c.q.Request.Object)
+	if err != nil {
+		c.answer(refused(c.q.Decision, "its object cannot be held while it is asked about: "+err.Error()))
+		return
+	}
+	if held >= 0 {
+		defer unix.Close(held)
+	}
+	ctx, cancel := context.WithCancelCause(c.g.asking.ctx)
+	defer cancel(nil)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		c.watch(ctx, cancel)
+	}()
+	d := c.m.Asker.Ask(ctx, c.q)
+	cause := context.Cause(ctx)
+	cancel(errOver)
+	<-over
+	switch {
+	case cause == nil:
+		c.answer(d)
+	case errors.Is(cause, errSignal):
+		_ = c.g.cfg.Listener.Fail(c.n.ID, restart) // ENOENT: gone by now
+	case errors.Is(cause, errKilled):
+	default:
+		c.answer(refused(c.q.Decision, errOver.Error()))
+	}
+}
+
+// How often a waiting task is looked at: for being killed, which costs next to
+// nothing, and for signals, which costs some 15 µs.
+const (
+	lookFirst = 20 * time.Millisecond
+	lookLater = 200 * time.Millisecond
+)
+
+// byPeople are the signals by which people end and stop programs. Others, of
+// timers and children, wait until there is an answer: a question that came anew
+// with each of them could not be answered.
+var byPeople = proc.SignalSet(unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP,
+	unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+
+// watch cancels the question when its task is gone or has a signal to handle.
+func (c *askedCall) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	began := time.Now()
+	tick := time.NewTicker(lookFirst)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			switch {
+			case !c.g.cfg.Listener.Valid(c.n.ID):
+				cancel(errKilled)
+				return
+			case c.th.Deliverable(byPeople):
+				cancel(errSignal)
+				return
+			}
+			if now.Sub(began) > time.Second {
+				tick.Reset(lookLater)
+			}
+		}
+	}
+}
+
+// answer judges the call anew, with d for what was asked.
+func (c *askedCall) answer(d event.Decision) {
+	runtime.LockOSThread() // never unlocked: the thread took a task's credentials
+	w, err := c.g.newWorker(false)
+	if err != nil {
+		c.g.cfg.Log.Error("no thread to act in", "error", err)
+		c.g.overflow(&c.n)
+		return
+	}
+	grants := append(slices.Clone(c.grants), grant{c.q.Request, d})
+	w.resume(&c.n, c.start, grants)
+}
+
+// hold keeps the inode of an object from being used again for another file while
+// the object is asked about. It returns -1 where there is no file to hold.
+func hold(o *event.Object) (fd int, err error) {
+	if o.Ino == 0 || o.Kind == event.ObjectMem || o.Path == "" || o.Path[0] != '/' {
+		return -1, nil
+	}
+	fd, err = unix.Open(o.Path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Dev != o.Dev || st.Ino != o.Ino {
+		unix.Close(fd)
+		return -1, errors.New("something else stands there now")
+	}
+	return fd, nil
+}
+
+// maxAncestry bounds how many processes a question names.
+const maxAncestry = 32
+
+// ancestry names the processes from the session's command down to th's.
+func (g *Gate) ancestry(th *proc.Thread) []event.Task {
+	list := []event.Task{th.Task(true)}
+	for pid := th.PPID; pid > 1 && pid != g.cfg.Init && len(list) < maxAncestry; {
+		parent, err := g.table.Get(pid)
+		if err != nil {
+			break
+		}
+		list = append(list, parent.Task(true))
+		pid = parent.PPID
+		parent.Release()
+	}
+	slices.Reverse(list)
+	return list
+}

@@ -1,0 +1,90 @@
+package gate
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+)
+
+// Decider answers requests. It is called from several goroutines at once and
+// must not block.
+type Decider interface {
+	Decide(*event.Request) event.Decision
+	// CheckContent judges what a settings file would contain, for a decision
+	// with GuardContent.
+	CheckContent(*event.Request, []byte) event.Decision
+}
+
+// Asker puts an operation before somebody who may allow it.
+type Asker interface {
+	// Known is the answer that holds already, if there is one. It must not block.
+	Known(Question) (event.Decision, bool)
+	// Ask blocks until there is an answer: it allows or denies. When ctx ends the
+	// question is withdrawn and the answer not used.
+	Ask(context.Context, Question) event.Decision
+}
+
+// Question is an operation that the decider asks about.
+type Question struct {
+	Request event.Request
+	// Decision is the decider's, with ActionAsk.
+	Decision event.Decision
+	// Ancestry are the processes from the session's command down to the task that
+	// asks. Known does not get it.
+	Ancestry []event.Task
+}
+
+// Recorder takes events in the order of the calls.
+type Recorder interface {
+	Record(event.Event)
+	// RecordAcked returns when the bus has the event, or with an error.
+	RecordAcked(context.Context, event.Event) error
+}
+
+// FileID names a file by st_dev and inode.
+type FileID struct{ Dev, Ino uint64 }
+
+// Verifier makes sure that an exec runs one of the files that were judged.
+type Verifier interface {
+	// Identify names the file that fd is open on as the verifier sees it.
+	Identify(fd int) (FileID, error)
+	// Expect must be told before the call continues. The first file is what was
+	// named, the others are interpreters that it may end in.
+	Expect(tid int, files []Program) error
+}
+
+// Programs knows programs by more than their path. It is called from several
+// goroutines at once.
+type Programs interface {
+	// Alike names the known programs that a file is the same as under another
+	// name. It opens the file only to compare its content, and passes on what open
+	// returns.
+	Alike(path string, st *unix.Stat_t, open func() (*os.File, error)) ([]string, error)
+	// Loads is the place in argv of a program that the program at path runs in its
+	// own process, as a dynamic loader does; 0 if there is none.
+	Loads(path string, argv []string) int
+	// Words reports whether the words of an exec may decide about it, so that they
+	// have to be those that were judged.
+	Words(*event.Request) bool
+	// Internal reports whether it counts, for what the program at path runs, what
+	// it was told itself.
+	Internal(path string) bool
+}
+
+// Injector is told of the descriptors that tasks are given, where the kernel's
+// hooks would refuse what they did not judge themselves.
+type Injector interface {
+	// Inject announces one for a thread that waits for its answer; Injected ends
+	// that, whether it was taken or not.
+	Inject(tid int) error
+	Injected(tid int) error
+}
+
+// Program is a file that an exec may run.
+type Program struct {
+	FileID
+	Path string
+}
