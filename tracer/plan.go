@@ -6,6 +6,7 @@ package tracer
 import (
 	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/landlock"
+	"github.com/reeve-audit/reeve/tracer/lsm"
 )
 
 // Plan is a policy lowered to what the kernel side needs. supervisor/policy
@@ -18,6 +19,9 @@ type Plan struct {
 	AllowKernel []string
 	// Floor is the Landlock ruleset.
 	Floor landlock.Spec
+	// Hooks are what the engine lsm holds in the kernel; nil for the engine
+	// unotify.
+	Hooks *lsm.Rules
 	// NeedWitness are what only the witness can hold, one sentence each: where there
 	// is none they are gaps of the machine, and the session does not start.
 	NeedWitness []string

@@ -6,23 +6,30 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/landlock"
+	"github.com/reeve-audit/reeve/tracer/lsm"
 	"github.com/reeve-audit/reeve/tracer/seccomp"
 	"github.com/reeve-audit/reeve/tracer/spawn"
 	"github.com/reeve-audit/reeve/tracer/witness"
 )
 
-// EngineUnotify is the engine of this package: seccomp notification over
-// Landlock, with BPF tracepoints as the witness when reeve is root.
-const EngineUnotify = "unotify"
+// The engines of this package.
+const (
+	// EngineUnotify is seccomp notification over Landlock, with BPF tracepoints as
+	// the witness when reeve is root.
+	EngineUnotify = "unotify"
+	// EngineLSM is BPF LSM programs that run the policy in the kernel, seccomp
+	// notification for what they cannot judge alone, and the same witness.
+	EngineLSM = "lsm"
+)
 
 // Config is what a session needs besides its plan.
 type Config struct {
@@ -31,6 +38,15 @@ type Config struct {
 	// Decider answers requests, Recorder takes events; see package gate.
 	Decider  gate.Decider
 	Recorder gate.Recorder
+	// Rules names the rules of what the kernel's hooks judged: the policy itself,
+	// without a memory. Only the engine lsm asks it; nil is Decider.
+	Rules gate.Decider
+	// Asker is asked where the decider asks; nil denies that.
+	Asker gate.Asker
+	// Nester makes sessions inside the session; nil refuses them.
+	Nester gate.Nester
+	// Programs, which may be nil, knows programs by more than their path.
+	Programs gate.Programs
 	// Strict releases a decision only after its event is acknowledged.
 	Strict bool
 	// AllowDegraded starts although a mechanism that the plan needs is missing.
@@ -43,6 +59,7 @@ type Launcher struct {
 	process *spawn.Process
 	// witness gives the loaded witness once; nil when there is to be none.
 	witness func() (*witness.Witness, error)
+	hooks   *lsm.Engine // nil for the engine unotify
 }
 
 // Prepare starts the session's init and, as root, loads the witness. It is
@@ -58,13 +75,20 @@ func Prepare() (*Launcher, error) {
 			return witness.New(witness.Config{Session: uint64(os.Getpid()), Verify: true})
 		})
 		go func() { _, _ = l.witness() }() // Start takes what it gives
+		go lsm.Prefetch()
 	}
 	return l, nil
 }
 
+// End kills the whole tree.
+func (l *Launcher) End() error { return l.process.End() }
+
 // Abandon ends a session that was not started.
 func (l *Launcher) Abandon() error {
 	err := l.process.Close()
+	if l.hooks != nil {
+		err = errors.Join(err, l.hooks.Close())
+	}
 	if l.witness != nil {
 		if w, loadErr := l.witness(); loadErr == nil {
 			err = errors.Join(err, w.Close())
@@ -76,7 +100,9 @@ func (l *Launcher) Abandon() error {
 // Session is a running command tree.
 type Session struct {
 	process *spawn.Process
+	engine  string
 	gate    *gate.Gate
+	hooks   *hooks // nil without the engine lsm
 	group   *errgroup.Group
 	cancel  context.CancelFunc
 	watch   *watcher // nil without a witness
@@ -98,17 +124,66 @@ func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("hide reeve's memory: %w", err)
 	}
-	floor, scoped, err := s.floor(&cfg)
-	if err != nil {
-		return nil, err
+	if (l.hooks == nil) != (cfg.Plan.Hooks == nil) {
+		return nil, errors.New("bug: the plan is one for another engine than was loaded")
+	}
+	floor, scoped := -1, false // with hooks there is no floor to lay
+	if l.hooks == nil {
+		if floor, scoped, err = s.floor(&cfg); err != nil {
+			return nil, err
+		}
 	}
 	if floor >= 0 {
 		defer unix.Close(floor)
 	}
 	handling := handlingHere(cfg.Plan.Handling)
+	s.engine = EngineUnotify
+	var links []int
+	if l.hooks != nil {
+		if links, err = l.hooks.Links(); err != nil {
+			return nil, err
+		}
+		s.engine, scoped = EngineLSM, !cfg.Plan.Hooks.AnySignal
+	}
+	// Only thread T of init gets the namespace, and with it the whole tree.
+	cfg.Order.PrivateIPC = os.Geteuid() == 0 && handling[gate.Kernel] == gate.Refuse
+	rules := gate.Rules(handling, cfg.Plan.AllowKernel, cfg.Order.PrivateIPC, scoped)
+	if cfg.Order.Filter, err = seccomp.Build(rules); err != nil {
+		return nil, err
+	}
+	listener, err := l.process.Confine(cfg.Order, floor, links...)
+	if err != nil {
+		return nil, explain(err)
+	}
+	// Only now, as the witness was being loaded while init confined itself.
+	err = s.takeWitness(l, &cfg)
+	if err == nil && l.hooks != nil { // which need the witness
+		rules := cfg.Rules
+		if rules == nil {
+			rules = cfg.Decider
+		}
+		s.hooks = &hooks{engine: l.hooks, decider: rules, recorder: cfg.Recorder, watch: s.watch}
+		s.watch.hooks = l.hooks
+	}
+	if err == nil {
+		err = s.serve(ctx, &cfg, handling, listener, scoped)
+	}
+	if err != nil {
+		unix.Close(listener)
+		return nil, err
+	}
+	if err := l.process.Go(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// takeWitness waits for the witness. The error is that of a machine that lacks
+// what the plan needs.
+func (s *Session) takeWitness(l *Launcher, cfg *Config) error {
 	if l.witness != nil {
 		if w, err := l.witness(); err == nil {
-			s.watch = &watcher{witness: w, recorder: cfg.Recorder, judged: map[int][]gate.Program{}, tasks: map[int32]known{}}
+			s.watch = &watcher{witness: w, judged: map[int][]gate.Program{}, joined: map[int32]int{}, tasks: map[int32]known{}}
 		} else {
 			s.Gaps = append(s.Gaps, fmt.Sprintf("no witness in the kernel (%v): what an exec really ran is compared only at the process's next call", err))
 		}
@@ -117,26 +192,9 @@ func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error
 		s.Gaps = append(s.Gaps, cfg.Plan.NeedWitness...)
 	}
 	if len(s.Gaps) > 0 && !cfg.AllowDegraded {
-		return nil, s.degraded()
+		return s.degraded()
 	}
-	// Only thread T of init gets the namespace, and with it the whole tree.
-	cfg.Order.PrivateIPC = os.Geteuid() == 0 && handling[gate.Kernel] == gate.Refuse
-	rules := gate.Rules(handling, cfg.Plan.AllowKernel, cfg.Order.PrivateIPC, scoped)
-	if cfg.Order.Filter, err = seccomp.Build(rules); err != nil {
-		return nil, err
-	}
-	listener, err := l.process.Confine(cfg.Order, floor)
-	if err != nil {
-		return nil, explain(err)
-	}
-	if err := s.serve(ctx, &cfg, handling, listener, scoped); err != nil {
-		unix.Close(listener)
-		return nil, err
-	}
-	if err := l.process.Go(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return nil
 }
 
 func (s *Session) degraded() error {
@@ -163,10 +221,12 @@ func (s *Session) floor(cfg *Config) (fd int, scoped bool, err error) {
 	abi, err := landlock.ABI()
 	if err != nil {
 		s.Gaps = append(s.Gaps, "no floor: "+err.Error())
-		return -1, false, nil
+		return -1, false, nil //nolint:nilerr // a gap, which Start judges
 	}
 	spec := cfg.Plan.Floor
-	spec.Paths = resolved(spec.Paths)
+	// A policy is about resolved paths: what leads through a link (/bin on most
+	// systems) is granted where it really stands.
+	spec.SkipLinks = true
 	fd, dropped, err := spec.Open(abi)
 	if errors.Is(err, landlock.ErrNothing) {
 		return -1, false, nil
@@ -180,28 +240,20 @@ func (s *Session) floor(cfg *Config) (fd int, scoped bool, err error) {
 	return fd, cfg.Plan.Floor.ScopeSignal && abi >= 6, nil
 }
 
-// resolved leaves out the rules on paths that lead through a symbolic link (/bin
-// on most systems): a policy is about resolved paths, so they grant nothing.
-func resolved(rules []landlock.PathRule) []landlock.PathRule {
-	var out []landlock.PathRule
-	for _, r := range rules {
-		if real, err := filepath.EvalSymlinks(r.Path); err == nil && real == r.Path {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // serve starts the gate and the witness.
 func (s *Session) serve(ctx context.Context, cfg *Config, h gate.Table, listener int, scoped bool) error {
 	gc := gate.Config{
-		Listener: seccomp.Listener{FD: listener}, Decider: cfg.Decider, Recorder: cfg.Recorder,
+		Listener: seccomp.Listener{FD: listener}, Decider: cfg.Decider, Recorder: cfg.Recorder, Asker: cfg.Asker, Nester: cfg.Nester,
 		Handling: h, AllowKernel: cfg.Plan.AllowKernel, Init: s.process.InitPID,
-		Engine: EngineUnotify, Scoped: scoped, Strict: cfg.Strict, Log: cfg.Log,
-		Kill: func(pid int) { _ = unix.Kill(pid, unix.SIGKILL) },
+		Terminals: cfg.Order.Devices(), Engine: s.engine, Scoped: scoped, Strict: cfg.Strict, Log: cfg.Log,
+		Programs: cfg.Programs,
+		Kill:     func(pid int) { _ = unix.Kill(pid, unix.SIGKILL) },
 	}
 	if s.watch != nil {
-		gc.Verifier = s.watch
+		gc.Verifier, gc.Joined, s.watch.engine = s.watch, s.watch.join, s.engine
+	}
+	if s.hooks != nil {
+		gc.Injector = s.hooks.engine
 	}
 	var err error
 	if s.gate, err = gate.New(gc); err != nil {
@@ -219,6 +271,9 @@ func (s *Session) serve(ctx context.Context, cfg *Config, h gate.Table, listener
 	})
 	if s.watch != nil {
 		s.group.Go(func() error { return s.watch.run(ctx, s) })
+	}
+	if s.hooks != nil {
+		s.group.Go(func() error { return s.hooks.run(ctx, s) })
 	}
 	return nil
 }
@@ -259,15 +314,32 @@ func (s *Session) Wait(stopped func(unix.Signal)) (r Result, err error) {
 			done = true
 		}
 	}
-	// Init has said its last word; it need not be waited for to say ours.
+	// Init has said its last word; it need not be waited for to say ours. It is to
+	// be the last that holds the hooks: detaching them takes long.
+	err = errors.Join(err, s.hooks.release())
 	s.closed = make(chan error, 1)
 	go func() { s.closed <- s.process.Close() }()
 	s.cancel()
-	return r, errors.Join(err, s.group.Wait(), s.watch.close())
+	return r, errors.Join(err, s.group.Wait(), s.watch.close(), s.hooks.close())
 }
 
-// Close waits until init is gone; it is called last, after Wait.
-func (s *Session) Close() error { return <-s.closed }
+// Close waits until init is gone; it is called last, after Wait. Where init has
+// hooks to detach, which takes it up to seconds and is nobody's concern any more,
+// it is left to itself.
+func (s *Session) Close() error {
+	if s.hooks == nil {
+		return <-s.closed
+	}
+	select {
+	case err := <-s.closed:
+		return err
+	case <-time.After(detaching):
+		return nil
+	}
+}
+
+// detaching is how long Close waits for an init that has hooks to detach.
+const detaching = 20 * time.Millisecond
 
 // Signal passes a signal on to the command.
 func (s *Session) Signal(sig unix.Signal) error { return s.process.Signal(sig) }

@@ -18,13 +18,6 @@ import (
 	"github.com/reeve-audit/reeve/tracer/spawn"
 )
 
-func TestMain(m *testing.M) {
-	if os.Args[0] == spawn.InitName {
-		spawn.Init()
-	}
-	os.Exit(m.Run())
-}
-
 // recorder keeps every event.
 type recorder struct {
 	mu     sync.Mutex
@@ -42,14 +35,21 @@ func (r *recorder) RecordAcked(_ context.Context, e event.Event) error {
 	return nil
 }
 
-// decider denies what deny says, and allows the rest.
-type decider struct{ deny func(*event.Request) bool }
+// decider denies what deny says, or does what decide says, and allows the rest.
+type decider struct {
+	deny   func(*event.Request) bool
+	decide func(*event.Request) event.Action
+}
 
 func (d decider) Decide(r *event.Request) event.Decision {
 	if d.deny != nil && d.deny(r) {
 		return event.Decision{Action: event.ActionDeny, Rule: "test", By: "policy:test"}
 	}
-	return event.Decision{Action: event.ActionAllow, By: "policy:test"}
+	action := event.ActionAllow
+	if d.decide != nil {
+		action = d.decide(r)
+	}
+	return event.Decision{Action: action, By: "policy:test"}
 }
 
 func (d decider) CheckContent(*event.Request, []byte) event.Decision {
@@ -70,6 +70,11 @@ func performAll() gate.Table {
 // supervise runs a shell command line under d and returns its exit status.
 func supervise(t *testing.T, h gate.Table, d decider, argv ...string) (Result, *recorder) {
 	t.Helper()
+	return superviseWith(t, h, Config{Decider: d}, argv...)
+}
+
+func superviseWith(t *testing.T, h gate.Table, cfg Config, argv ...string) (Result, *recorder) {
+	t.Helper()
 	rec := &recorder{}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -82,10 +87,9 @@ func supervise(t *testing.T, h gate.Table, d decider, argv ...string) (Result, *
 	wd, _ := os.Getwd()
 	plan := Plan{Handling: h}
 	plan.Floor.ScopeSignal = true
-	s, err := l.Start(t.Context(), Config{
-		Plan: plan, Decider: d, Recorder: rec, AllowDegraded: true,
-		Order: spawn.Order{Path: path, Argv: argv, Env: os.Environ(), Dir: wd},
-	})
+	cfg.Plan, cfg.Recorder, cfg.AllowDegraded = plan, rec, true
+	cfg.Order = spawn.Order{Path: path, Argv: argv, Env: os.Environ(), Dir: wd}
+	s, err := l.Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

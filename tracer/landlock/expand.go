@@ -30,7 +30,7 @@ func Expand(ground, holes []string) ([]string, error) {
 	for _, h := range x.holes {
 		var st unix.Stat_t
 		if err := unix.Lstat(h, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 {
-			x.linked[inode{uint64(st.Dev), st.Ino}] = true
+			x.linked[inode{st.Dev, st.Ino}] = true
 		}
 	}
 	for _, g := range ground {
@@ -110,5 +110,5 @@ func (x *expander) isLinked(path string) bool {
 	if err := unix.Lstat(path, &st); err != nil {
 		return true // gone or unreadable: not granted
 	}
-	return x.linked[inode{uint64(st.Dev), st.Ino}]
+	return x.linked[inode{st.Dev, st.Ino}]
 }

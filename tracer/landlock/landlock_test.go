@@ -166,6 +166,24 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestSkipLinks: a rule on a link is left out, and what it leads to is closed.
+func TestSkipLinks(t *testing.T) {
+	needABI(t, 1)
+	root := tree(t, "f", "g", "d/h", "l->f", "e->d")
+	j := job{UID: os.Geteuid(), Actions: []string{"read " + root + "/f", "read " + root + "/d/h", "read " + root + "/g"}}
+	j.Spec = Spec{HandledFS: ReadFile, SkipLinks: true}
+	for _, name := range []string{"l", "e", "e/h", "f/x", "missing", "g"} {
+		j.Spec.Paths = append(j.Spec.Paths, PathRule{filepath.Join(root, name), ReadFile})
+	}
+	if got := try(t, j); !slices.Equal(got, []string{"EACCES", "EACCES", "ok"}) {
+		t.Errorf("restricted: %v", got)
+	}
+	j.Free = true
+	if got := try(t, j); !slices.Equal(got, []string{"ok", "ok", "ok"}) {
+		t.Errorf("control: %v", got)
+	}
+}
+
 func TestDropped(t *testing.T) {
 	full := Spec{HandledFS: AllFS, HandledTCP: true, ScopeSignal: true, ScopeAbstract: true}
 	for abi, want := range map[int]int{1: 6, 2: 5, 3: 4, 4: 3, 5: 2, 6: 0, 7: 0, 99: 0} {

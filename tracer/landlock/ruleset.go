@@ -45,7 +45,8 @@ func (s Spec) Restricts(abi int) bool {
 // is left out and stated in dropped, one sentence each.
 //
 // Paths are opened now, without following any symbolic link: a path that is not
-// resolved is an error, since a link put there meanwhile would grant its target.
+// resolved is an error, since a link put there meanwhile would grant its target,
+// or skipped (SkipLinks).
 // A path that does not exist is skipped, it grants nothing. A rule on a file is
 // cut down to the rights that files have (FileFS).
 func (s Spec) Open(abi int) (fd int, dropped []string, err error) {
@@ -85,7 +86,11 @@ func (s Spec) attr(abi int) ll.RulesetAttr {
 
 func (s Spec) addRules(fd int, attr ll.RulesetAttr) error {
 	for _, r := range s.Paths {
-		if err := addPath(fd, r, AccessFS(attr.HandledAccessFS)); err != nil {
+		err := addPath(fd, r, AccessFS(attr.HandledAccessFS))
+		if s.SkipLinks && errors.Is(err, errUnreachable) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("grant %v on %s: %w", r.Access.Words(), r.Path, err)
 		}
 	}
@@ -108,6 +113,8 @@ func (s Spec) addRules(fd int, attr ll.RulesetAttr) error {
 	return nil
 }
 
+var errUnreachable = errors.New("the path cannot be reached")
+
 // addPath adds one rule; nil as well if there is nothing to grant.
 func addPath(fd int, r PathRule, handled AccessFS) error {
 	access := r.Access & handled
@@ -120,7 +127,9 @@ func addPath(fd int, r PathRule, handled AccessFS) error {
 	case errors.Is(err, unix.ENOENT):
 		return nil
 	case errors.Is(err, unix.ELOOP):
-		return fmt.Errorf("the path goes through a symbolic link, resolve it first: %w", err)
+		return fmt.Errorf("%w without following a symbolic link, resolve it first: %w", errUnreachable, err)
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("%w: %w", errUnreachable, err)
 	case err != nil:
 		return err
 	}

@@ -38,6 +38,9 @@ type Spec struct {
 	// HandledFS are the rights that are refused unless a rule grants them.
 	HandledFS AccessFS
 	Paths     []PathRule
+	// SkipLinks leaves out rules on paths that cannot be reached, or only through
+	// a symbolic link, instead of failing: they grant nothing.
+	SkipLinks bool
 	// HandledTCP refuses bind and connect on TCP but for the ports listed.
 	HandledTCP              bool
 	BindPorts, ConnectPorts []uint16

@@ -19,8 +19,17 @@ import (
 // socketFD is where init finds its socket.
 const socketFD = 3
 
-// Init is the whole life of the session's init. It never returns.
-func Init() {
+// The program that is started under the name of init is init, and nothing else:
+// it begins here, before the packages that only the supervisor needs (bus,
+// stores) set up their tables, which takes longer than all that init does.
+func init() {
+	if len(os.Args) > 0 && os.Args[0] == InitName {
+		runInit()
+	}
+}
+
+// runInit is the whole life of the session's init. It never returns.
+func runInit() {
 	i := &initProcess{conn: conn{fd: socketFD}}
 	if err := i.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "reeve-init:", err)
@@ -33,6 +42,7 @@ func Init() {
 type initProcess struct {
 	conn  conn
 	order *Order
+	slave int          // of the session's own terminal
 	pid   atomic.Int64 // the command, 0 before it started
 	// stopped is what wait4 last said of the command. ending is set when its stops
 	// are our own, on the way to its end.
@@ -60,17 +70,25 @@ type forked struct {
 }
 
 func (i *initProcess) run() {
-	m, ruleset, err := i.conn.recv()
+	m, fds, err := i.conn.recv()
 	if err != nil || m.Kind != kindOrder || m.Order == nil {
 		return // the supervisor gave up before there was anything to start
 	}
 	i.order = m.Order
+	ruleset, err := i.take(fds)
+	if err != nil {
+		i.fail("take the session's terminal", err)
+		return
+	}
 	started := make(chan forked, 1)
 	if !i.launch(ruleset, started) {
 		return
 	}
-	done := make(chan struct{})
-	go i.obey(done)
+	done, obeyed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(obeyed)
+		i.obey(done)
+	}()
 	f := <-started
 	if f.err != nil {
 		i.fail(StepExec, f.err)
@@ -85,7 +103,33 @@ func (i *initProcess) run() {
 	}
 	i.pid.Store(int64(f.pid))
 	i.reap()
+	// Before the supervisor knows: that it hangs up then must not be taken for its
+	// death, for which all processes of the machine are looked through.
 	close(done)
+	_ = i.conn.send(message{Kind: kindEmpty})
+	if i.order.Terminal != nil {
+		<-obeyed // the supervisor may yet die before it has put its terminal back
+	}
+}
+
+// take takes the descriptors that came with the order, and with a terminal the
+// lead of it. ruleset is -1 if there is none.
+func (i *initProcess) take(fds []int) (ruleset int, err error) {
+	ruleset, i.slave = -1, -1
+	if i.order.Landlock && len(fds) > 0 {
+		ruleset, fds = fds[0], fds[1:]
+	}
+	if i.order.Terminal == nil {
+		return ruleset, nil
+	}
+	if len(fds) == 0 {
+		return ruleset, errors.New("bug: no terminal came with the order")
+	}
+	i.slave = fds[0]
+	if _, err := unix.Setsid(); err != nil {
+		return ruleset, err
+	}
+	return ruleset, unix.IoctlSetInt(i.slave, unix.TIOCSCTTY, 0)
 }
 
 // launch runs thread T up to its fork, and tells the supervisor of each step.
@@ -170,9 +214,15 @@ func (i *initProcess) confine(ruleset int) (step string, listener int, err error
 // fork starts the command from thread T. The child execs at once, and the
 // supervisor is asked about that like about any other exec.
 func (i *initProcess) fork() forked {
-	pid, err := syscall.ForkExec(i.order.Path, i.order.Argv, &syscall.ProcAttr{
-		Dir: i.order.Dir, Env: i.order.Env, Files: []uintptr{0, 1, 2},
-	})
+	attr := syscall.ProcAttr{Dir: i.order.Dir, Env: i.order.Env, Files: []uintptr{0, 1, 2}}
+	if t := i.order.Terminal; t != nil {
+		for _, fd := range t.Streams {
+			attr.Files[fd] = uintptr(i.slave)
+		}
+		// Foreground, which makes a process group of its own as well.
+		attr.Sys = &syscall.SysProcAttr{Foreground: true, Ctty: i.slave}
+	}
+	pid, err := syscall.ForkExec(i.order.Path, i.order.Argv, &attr)
 	return forked{pid, err}
 }
 
@@ -184,22 +234,29 @@ func (i *initProcess) fail(step string, err error) {
 	} else {
 		m.Step += ": " + err.Error()
 	}
-	_ = i.conn.send(m, -1) // a supervisor that is gone needs no report
+	_ = i.conn.send(m) // a supervisor that is gone needs no report
 }
 
-// obey carries out what the supervisor says, and ends the tree when it is gone.
+// obey carries out what the supervisor says until it is gone, and then ends the
+// tree. A supervisor that is gone without a word has died.
 func (i *initProcess) obey(done <-chan struct{}) {
+	leaving := false
 	for {
 		m, _, err := i.conn.recv()
-		select {
-		case <-done:
-			return
-		default:
-		}
 		switch {
 		case err != nil:
+			if !leaving {
+				i.order.Terminal.restoreModes()
+			}
+			select {
+			case <-done:
+				return
+			default:
+			}
 			i.end()
 			os.Exit(125)
+		case m.Kind == kindLeave:
+			leaving = true
 		case m.Kind == kindEnd:
 			i.end()
 		case m.Kind == kindSignal:
@@ -207,9 +264,20 @@ func (i *initProcess) obey(done <-chan struct{}) {
 				_ = unix.Kill(pid, unix.Signal(m.Signal)) // gone is as good
 			}
 		case m.Kind == kindResume:
-			if i.stopped.Load() {
-				_ = unix.Kill(int(i.pid.Load()), unix.SIGCONT)
-			}
+			i.resume()
 		}
 	}
+}
+
+// resume continues the command if it is stopped: with the rest of its process
+// group when that is its own, as ^Z stopped all of it.
+func (i *initProcess) resume() {
+	if !i.stopped.Load() {
+		return
+	}
+	pid := int(i.pid.Load())
+	if group, err := unix.Getpgid(pid); i.order.Terminal != nil && err == nil {
+		pid = -group
+	}
+	_ = unix.Kill(pid, unix.SIGCONT) // gone is as good
 }

@@ -67,28 +67,39 @@ func (e *LaunchError) Unwrap() error {
 }
 
 // Confine sends the order and returns the listener's descriptor. ruleset is -1 or
-// a Landlock ruleset; it stays the caller's. The error is a *LaunchError when a step in init failed.
-func (p *Process) Confine(o Order, ruleset int) (listener int, err error) {
-	o.Landlock = ruleset >= 0
-	if err := p.conn.send(message{Kind: kindOrder, Order: &o}, ruleset); err != nil {
+// a Landlock ruleset. What is in hold (descriptors of what confines the tree) init
+// holds open until the tree is gone. All stay the caller's. The error is a
+// *LaunchError when a step in init failed.
+func (p *Process) Confine(o Order, ruleset int, hold ...int) (listener int, err error) {
+	var fds []int
+	if o.Landlock = ruleset >= 0; o.Landlock {
+		fds = append(fds, ruleset)
+	}
+	if o.Terminal != nil {
+		fds = append(fds, o.Terminal.Slave)
+	}
+	if fds = append(fds, hold...); len(fds) > maxFDs {
+		return -1, fmt.Errorf("bug: %d descriptors for the session's init, %d can be sent", len(fds), maxFDs)
+	}
+	if err := p.conn.send(message{Kind: kindOrder, Order: &o}, fds...); err != nil {
 		return -1, err
 	}
-	m, fd, err := p.conn.recv()
+	m, fds, err := p.conn.recv()
 	if err != nil {
 		return -1, fmt.Errorf("wait for the session's init: %w", err)
 	}
 	if m.Kind == kindFailed {
 		return -1, &LaunchError{Step: m.Step, Errno: unix.Errno(m.Errno)}
 	}
-	if m.Kind != kindReady || fd < 0 {
+	if m.Kind != kindReady || len(fds) != 1 {
 		return -1, fmt.Errorf("bug: init answered %q to its order", m.Kind)
 	}
-	return fd, nil
+	return fds[0], nil
 }
 
 // Go lets init fork the command. The listener must be served by now: the first
 // notification is the command's own execve.
-func (p *Process) Go() error { return p.conn.send(message{Kind: kindGo}, -1) }
+func (p *Process) Go() error { return p.conn.send(message{Kind: kindGo}) }
 
 // Report is one thing that happened to the command.
 type Report struct {
@@ -143,18 +154,19 @@ func (p *Process) Next() (Report, error) {
 
 // Signal sends a signal to the command.
 func (p *Process) Signal(s unix.Signal) error {
-	return p.conn.send(message{Kind: kindSignal, Signal: int(s)}, -1)
+	return p.conn.send(message{Kind: kindSignal, Signal: int(s)})
 }
 
 // Resume continues the command if it is still stopped: the supervisor stopped
 // with it, and was continued.
-func (p *Process) Resume() error { return p.conn.send(message{Kind: kindResume}, -1) }
+func (p *Process) Resume() error { return p.conn.send(message{Kind: kindResume}) }
 
 // End kills the whole tree; the reports Exited and Empty follow.
-func (p *Process) End() error { return p.conn.send(message{Kind: kindEnd}, -1) }
+func (p *Process) End() error { return p.conn.send(message{Kind: kindEnd}) }
 
 // Close ends init, and with it whatever still runs, and waits for it.
 func (p *Process) Close() error {
+	_ = p.conn.send(message{Kind: kindLeave}) // an init that is gone needs no word
 	unix.Close(p.conn.fd)
 	if _, err := p.init.Wait(); err != nil {
 		return fmt.Errorf("wait for the session's init: %w", err)

@@ -4,7 +4,9 @@
 //	reeve (supervisor)                      reeve-init (our binary again)
 //	  socketpair, start ──────────────────▶ subreaper; waits for its orders
 //	  plan is compiled meanwhile
-//	  Order + Landlock ruleset fd ─────────▶ thread T, locked:
+//	  Order + Landlock ruleset fd,
+//	          slave of a pty ──────────────▶ leader on the pty, if there is one
+//	                                         thread T, locked:
 //	                                           no_new_privs, capabilities, ids,
 //	                                           landlock_restrict_self, seccomp
 //	  ◀──────────────────── Ready + listener   sent by another thread, which has
@@ -14,10 +16,11 @@
 //	  ◀──────────────────────────── Started  (or Failed with the errno of exec)
 //	  ◀──────────── Stopped, Continued, Exited, Empty
 //	  Signal, Resume, End ─────────────────▶ passed to the command; end the tree
+//	  Leave, and the socket closes ────────▶ exits
 //
 // Who dies, and what then holds:
-//   - The supervisor: its end of the socket closes, init kills the tree and
-//     exits. Until then every guarded call fails with ENOSYS, as the listener
+//   - The supervisor: its end of the socket closes, init kills the tree, puts the
+//     modes of the supervisor's terminal back, and exits. Until then every guarded call fails with ENOSYS, as the listener
 //     is closed.
 //   - Init: the supervisor reads end of file, is a subreaper itself, and kills
 //     the tree.
@@ -31,7 +34,6 @@
 package spawn
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -57,8 +59,11 @@ type Order struct {
 	// KeepCaps limits the capabilities; nil leaves them alone (not root).
 	KeepCaps *uint64
 	Filter   []bpf.RawInstruction
-	// Landlock says that a ruleset descriptor comes with the order.
+	// Landlock says that a ruleset descriptor comes with the order, as its first.
 	Landlock bool
+	// Terminal, when set, is the session's own: its descriptor comes after the
+	// ruleset's.
+	Terminal *Terminal
 	// PrivateIPC gives the session an IPC namespace of its own (root only).
 	PrivateIPC bool
 	// Linger leaves running what the command left behind, and waits for it.
@@ -73,16 +78,16 @@ type IDs struct {
 
 // message is one datagram of the protocol, either way.
 type message struct {
-	Kind  kind
-	Order *Order `json:",omitempty"`
+	Kind kind
 	// PID is the command.
-	PID int `json:",omitempty"`
+	PID int
 	// Status is a raw wait status, Signal a signal number.
-	Status uint32 `json:",omitempty"`
-	Signal int    `json:",omitempty"`
+	Status uint32
+	Signal int
 	// Errno and Step say what failed.
-	Errno int    `json:",omitempty"`
-	Step  string `json:",omitempty"`
+	Errno int
+	Step  string
+	Order *Order // nil but for kindOrder
 }
 
 type kind string
@@ -100,24 +105,25 @@ const (
 	kindSignal    kind = "signal"
 	kindResume    kind = "resume"
 	kindEnd       kind = "end"
+	kindLeave     kind = "leave"
 )
 
 // chunk is the largest part of a message in one packet: an order with a large
 // environment is longer than a socket's buffer.
 const chunk = 64 << 10
 
+// maxFDs is how many descriptors a message can bring.
+const maxFDs = 128
+
 // conn is one end of the socket. Packets keep their borders; a message is one
 // or more packets, the first byte of each telling whether more follow.
 type conn struct{ fd int }
 
-func (c conn) send(m message, fd int) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", m.Kind, err)
-	}
+func (c conn) send(m message, fds ...int) error {
+	b := m.append(nil)
 	var rights []byte
-	if fd >= 0 {
-		rights = unix.UnixRights(fd)
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
 	}
 	for first := true; first || len(b) > 0; first = false {
 		n := min(len(b), chunk)
@@ -147,26 +153,28 @@ func (c conn) sendPacket(p, rights []byte) error {
 // errClosed says that the other side is gone.
 var errClosed = errors.New("the other side closed the launch socket")
 
-// recv returns the next message and a descriptor that came with it, -1 if none.
-func (c conn) recv() (m message, fd int, err error) {
-	fd = -1
+// recv returns the next message and the descriptors that came with it.
+func (c conn) recv() (m message, fds []int, err error) {
 	var all []byte
 	buf := make([]byte, chunk+1)
-	oob := make([]byte, unix.CmsgSpace(4))
+	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
 	for {
-		n, oobn, _, _, err := unix.Recvmsg(c.fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
+		n, oobn, flags, _, err := unix.Recvmsg(c.fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {
-			return m, fd, fmt.Errorf("receive from launch socket: %w", err)
+			return m, fds, fmt.Errorf("receive from launch socket: %w", err)
 		}
 		if n == 0 {
-			return m, fd, errClosed
+			return m, fds, errClosed
+		}
+		if flags&unix.MSG_CTRUNC != 0 {
+			return m, fds, errors.New("receive from launch socket: not all descriptors came through")
 		}
 		if oobn > 0 {
-			if fd, err = rightsFD(oob[:oobn]); err != nil {
-				return m, -1, err
+			if fds, err = rightsFDs(oob[:oobn]); err != nil {
+				return m, nil, err
 			}
 		}
 		all = append(all, buf[1:n]...)
@@ -174,20 +182,18 @@ func (c conn) recv() (m message, fd int, err error) {
 			break
 		}
 	}
-	if err := json.Unmarshal(all, &m); err != nil {
-		return m, fd, fmt.Errorf("decode launch message: %w", err)
-	}
-	return m, fd, nil
+	m, err = decodeMessage(all)
+	return m, fds, err
 }
 
-func rightsFD(oob []byte) (int, error) {
+func rightsFDs(oob []byte) ([]int, error) {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil || len(msgs) != 1 {
-		return -1, fmt.Errorf("parse descriptor message: %w", errors.Join(err, os.ErrInvalid))
+		return nil, fmt.Errorf("parse descriptor message: %w", errors.Join(err, os.ErrInvalid))
 	}
 	fds, err := unix.ParseUnixRights(&msgs[0])
-	if err != nil || len(fds) != 1 {
-		return -1, fmt.Errorf("parse descriptor message: %w", errors.Join(err, os.ErrInvalid))
+	if err != nil {
+		return nil, fmt.Errorf("parse descriptor message: %w", err)
 	}
-	return fds[0], nil
+	return fds, nil
 }

@@ -13,7 +13,7 @@ import (
 // and its end are told to the supervisor; the end ends the rest.
 func (i *initProcess) reap() {
 	command := int(i.pid.Load())
-	if i.conn.send(message{Kind: kindStarted, PID: command}, -1) != nil {
+	if i.conn.send(message{Kind: kindStarted, PID: command}) != nil {
 		i.end()
 	}
 	for {
@@ -23,7 +23,6 @@ func (i *initProcess) reap() {
 			continue
 		}
 		if err != nil { // ECHILD: the session is over
-			_ = i.conn.send(message{Kind: kindEmpty}, -1)
 			return
 		}
 		if pid != command {
@@ -44,7 +43,7 @@ func (i *initProcess) reap() {
 		default:
 			m.Kind = kindExited
 		}
-		if i.conn.send(m, -1) != nil || (m.Kind == kindExited && !i.order.Linger && hasChildren()) {
+		if i.conn.send(m) != nil || (m.Kind == kindExited && !i.order.Linger && hasChildren()) {
 			go i.end()
 		}
 	}

@@ -1,0 +1,224 @@
+package tracer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/gate"
+	"github.com/reeve-audit/reeve/tracer/lsm"
+	"github.com/reeve-audit/reeve/tracer/proc"
+)
+
+// hooks makes events of what the kernel's hooks judged. They have decided by
+// tables; the decider, which knows the same rules by name, says which it was.
+type hooks struct {
+	engine   *lsm.Engine
+	decider  gate.Decider
+	recorder gate.Recorder
+	watch    *watcher
+
+	mu    sync.Mutex // guards named
+	named map[question]event.Decision
+}
+
+// question is all that a decision about one path depends on.
+type question struct {
+	op     event.Op
+	access event.Access
+	kind   event.ObjectKind
+	own    bool
+	path   string
+}
+
+// maxNamed is how many decisions are remembered. To find the rule of a refusal
+// takes a look at every rule, and what is refused once is often asked again.
+const maxNamed = 4096
+
+// name is the decider's decision about one path.
+func (h *hooks) name(req *event.Request) event.Decision {
+	q := question{req.Op, req.Access, req.Object.Kind, req.Object.Own, req.Object.Path}
+	h.mu.Lock()
+	d, known := h.named[q]
+	h.mu.Unlock()
+	if known {
+		return d
+	}
+	d = h.decider.Decide(req)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.named == nil || len(h.named) >= maxNamed {
+		h.named = map[question]event.Decision{}
+	}
+	h.named[q] = d
+	return d
+}
+
+var (
+	_ lsm.Sink      = (*hooks)(nil)
+	_ gate.Injector = (*lsm.Engine)(nil)
+)
+
+// LoadHooks makes the session one of the engine lsm: Start will want a plan with
+// these rules. After an error it is one of the engine unotify, as before.
+func (l *Launcher) LoadHooks(rules *lsm.Rules, strict bool) error {
+	if l.witness == nil {
+		return errors.New("the engine lsm needs root")
+	}
+	if _, err := l.witness(); err != nil {
+		return fmt.Errorf("the engine lsm needs the witness: %w", err)
+	}
+	hooks, err := lsm.New(lsm.Config{Session: uint64(os.Getpid()), Rules: *rules, Strict: strict})
+	if err != nil {
+		return err
+	}
+	l.hooks = hooks
+	return nil
+}
+
+// run ends the session when records cannot be read any more.
+func (h *hooks) run(ctx context.Context, s *Session) error {
+	err := h.engine.Run(ctx, h)
+	if err != nil {
+		_ = s.End()
+	}
+	return err
+}
+
+// release leaves the hooks to init.
+func (h *hooks) release() error {
+	if h == nil {
+		return nil
+	}
+	return h.engine.Release()
+}
+
+func (h *hooks) close() error {
+	if h == nil {
+		return nil
+	}
+	return h.engine.Close()
+}
+
+// Lost records that records, or answers, were lost.
+func (h *hooks) Lost(l lsm.Lost) {
+	h.recorder.Record(event.Event{
+		Time: time.Now().UTC(), BootNS: proc.BootNS(), Engine: EngineLSM, Kind: event.KindLost, Op: event.OpLoss,
+		By: "lsm", Layer: "lsm", Count: l.Count, Reason: "lsm: " + string(l.Cause),
+	})
+}
+
+// Access records one operation.
+func (h *hooks) Access(a lsm.Access) {
+	req := h.request(&a)
+	d := h.decision(&req, &a)
+	h.recorder.Record(event.Event{
+		Time: wallTime(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
+		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object,
+		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "lsm", Errno: a.Errno,
+	})
+}
+
+// request is the request that the operation amounts to.
+func (h *hooks) request(a *lsm.Access) event.Request {
+	req := event.Request{Op: a.Op, Access: a.Need, Task: h.task(a)}
+	req.Object = event.Object{Kind: kindOf(a), Path: a.Path, Dev: a.Dev, Ino: a.Ino, Mode: a.Mode, Own: a.Own}
+	if a.Made {
+		req.Access |= event.AccessCreate
+	}
+	if a.PathLong { // how much longer is not known
+		req.Object.PathLen = uint32(len(a.Path)) + 1
+	}
+	return req
+}
+
+func kindOf(a *lsm.Access) event.ObjectKind {
+	switch {
+	case a.Path == "" && a.Ino == 0:
+		return event.ObjectKernel
+	case a.Anonymous:
+		return event.ObjectMem
+	case a.Made:
+		return event.ObjectMissing
+	}
+	switch a.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return event.ObjectDir
+	case unix.S_IFLNK:
+		return event.ObjectSymlink
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return event.ObjectDevice
+	case unix.S_IFIFO:
+		return event.ObjectFIFO
+	case unix.S_IFSOCK:
+		return event.ObjectSocket
+	}
+	return event.ObjectFile
+}
+
+// decision names the rule. Where the decider, asked now, says otherwise than the
+// hook did, the hook is what counted.
+func (h *hooks) decision(req *event.Request, a *lsm.Access) event.Decision {
+	var d event.Decision
+	if a.Why <= lsm.WhyAsk && req.Object.Kind != event.ObjectKernel {
+		asked := *req
+		switch req.Op {
+		case event.OpRename, event.OpLink, event.OpSymlink: // of whose names this is one
+			asked.Op = event.OpDelete
+		}
+		d = h.name(&asked)
+	}
+	switch {
+	case !a.Refused:
+		d.Action, d.Reason = event.ActionAllow, ""
+	case d.Action <= event.ActionAllow:
+		d = event.Decision{By: "lsm", Reason: a.Why.String()}
+		fallthrough
+	default:
+		d.Action = event.ActionDeny
+	}
+	if d.By == "" {
+		d.By = "lsm"
+	}
+	if a.Hook != "" {
+		d.Reason = strings.TrimPrefix(d.Reason+"; "+a.Hook, "; ")
+	}
+	return d
+}
+
+// maxArgv is how many bytes of a refused task's command line are kept.
+const maxArgv = 4096
+
+// task is who asked. A refusal also says how it was started, as far as it still
+// runs.
+func (h *hooks) task(a *lsm.Access) event.Task {
+	t := event.Task{ID: a.Process.ID(), PID: a.Process.PID, TID: a.TID}
+	k := h.watch.known(t.PID)
+	t.Exe, t.PPID = k.exe, k.ppid
+	dir := "/proc/" + strconv.Itoa(int(t.PID))
+	if t.Exe == "" {
+		t.Exe, _ = os.Readlink(dir + "/exe")
+	}
+	if !a.Refused {
+		return t
+	}
+	if argv, err := os.ReadFile(dir + "/cmdline"); err == nil {
+		words, cut := proc.SplitArgv(argv, maxArgv)
+		t.Argv, t.ArgvLen = words, uint32(cut)
+	}
+	t.Cwd, _ = os.Readlink(dir + "/cwd")
+	return t
+}
+
+// wallTime is the time of day at a time since boot.
+func wallTime(boot uint64) time.Time {
+	return time.Now().Add(-time.Duration(proc.BootNS() - boot)).UTC()
+}
