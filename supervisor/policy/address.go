@@ -156,6 +156,9 @@ func (n *netLayer) decide(a netip.Addr, port uint16, own bool) netVerdict {
 	}
 	loop := class == addrLoopback && own
 	if !n.on() {
+		if r := find(n.addresses, a, port); loop && r != nil && r.action > event.ActionAllow {
+			return netVerdict{r.action, r.text, "the address is listed", r.pos}
+		}
 		if loop {
 			return netVerdict{event.ActionAllow, "own loopback port", "", n.pos}
 		}

@@ -20,11 +20,14 @@ var systemDirs = []string{"/usr", "/lib", "/lib64", "/bin", "/nix/store"}
 // cannot be enforced yet. Findings are in the order of the files.
 func (p *Policy) Check() []Finding {
 	out := slices.Clone(p.notes)
-	for _, s := range []*ruleSet{&p.files, &p.program, &p.sockets} {
+	for _, s := range []*ruleSet{&p.files, &p.always, &p.program, &p.sockets} {
 		out = append(out, p.checkRules(s)...)
 	}
 	out = append(out, p.checkExemptions()...)
+	out = append(out, p.forbidden()...)
 	out = append(out, p.checkNetwork()...)
+	out = append(out, p.checkCommands()...)
+	out = append(out, p.checkApplets()...)
 	out = append(out, p.checkHost()...)
 	for _, s := range p.stack {
 		out = append(out, p.checkProfile(&s)...)
@@ -61,11 +64,14 @@ func (p *Policy) checkRules(s *ruleSet) []Finding {
 		if s == &p.files {
 			p.checkFile(r, add)
 		}
+		if s == &p.program && r.action != event.ActionAllow && r.link {
+			add(Note, "is a symbolic link: the rule is about %s, to which it leads", r.glob)
+		}
 		if s == &p.program && r.action != event.ActionAllow && p.writableAnywhere() {
-			add(Note, "a copy of the program under another name can run where the session can write")
+			add(Note, "a copy of the program is kept from running too, but not one of which a byte was changed")
 		}
 		if r.word == wordAsk || r.word == wordAskWrite || r.action == event.ActionAsk {
-			add(Note, "asks, and approvals are not available yet: it is denied")
+			add(Note, "asks a person; without one (--ask deny) it is denied")
 		}
 	}
 	return out

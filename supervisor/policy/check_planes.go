@@ -25,7 +25,7 @@ func (p *Policy) checkNetwork() []Finding {
 			case a.action == event.ActionAllow && a.prefix == anywhere && a.port == 0:
 				out = append(out, Finding{Warning, a.pos, a.text, "allows every address, metadata services among them"})
 			case a.action == event.ActionAsk:
-				out = append(out, Finding{Note, a.pos, a.text, "asks, and approvals are not available yet: it is denied"})
+				out = append(out, Finding{Note, a.pos, a.text, "asks a person; without one (--ask deny) it is denied"})
 			}
 		}
 		if n.mode == "full" && len(n.domains) > 0 {

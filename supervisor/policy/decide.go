@@ -18,7 +18,7 @@ func (p *Policy) Decide(req *event.Request) event.Decision {
 	case event.OpOpen, event.OpCreate:
 		return p.decideOpen(req)
 	case event.OpExec:
-		return p.decideExec(req)
+		return p.decideExec(req, nil)
 	case event.OpDelete, event.OpRmdir:
 		return p.decideNamed(req, roleRemove)
 	case event.OpMkdir, event.OpMknod:
@@ -135,8 +135,18 @@ func (p *Policy) decideAnonymous(t *target) event.Decision {
 	return p.judge(t)
 }
 
-// decideExec judges the program of an execve.
-func (p *Policy) decideExec(req *event.Request) event.Decision {
+// decideExec judges the program of an execve and what its words mean. expendable,
+// which may be nil, says what may be deleted without a loss.
+func (p *Policy) decideExec(req *event.Request, expendable func(path string) bool) event.Decision {
+	d := p.decideProgram(req)
+	if d.Action == event.ActionDeny {
+		return d
+	}
+	return sterner(d, p.decideCommand(req, expendable))
+}
+
+// decideProgram judges the program of an execve, whatever its words are.
+func (p *Policy) decideProgram(req *event.Request) event.Decision {
 	t := newTarget(req, &req.Object, event.AccessExec, roleUse)
 	if t.anonymous() {
 		if p.memory {
@@ -147,7 +157,22 @@ func (p *Policy) decideExec(req *event.Request) event.Decision {
 	if d, bad := p.malformed(&req.Object); bad {
 		return d
 	}
-	return p.judge(&t)
+	d := p.judge(&t)
+	if d.Action != event.ActionDeny {
+		d = sterner(d, p.judgeAlike(req, &t))
+	}
+	return d
+}
+
+// sterner is the stricter of what is said of a program and of its command line.
+func sterner(program, line event.Decision) event.Decision {
+	if program.Action > line.Action {
+		return program
+	}
+	if line.Rule == "" {
+		line.Rule = program.Rule
+	}
+	return line
 }
 
 // decideNamed judges an operation on the object's own name.

@@ -81,7 +81,7 @@ func (p *Policy) netDecision(v netVerdict) event.Decision {
 	case event.ActionAllow:
 		return p.allow(v.rule)
 	case event.ActionAsk:
-		return p.deny(syscall.EACCES, v.rule, reasonAsk)
+		return event.Decision{Action: event.ActionAsk, Rule: v.rule, Reason: v.reason, By: p.by, Errno: int32(syscall.EACCES)}
 	}
 	return p.deny(syscall.EACCES, v.rule, v.reason)
 }
@@ -118,23 +118,28 @@ func (p *Policy) decideUnix(req *event.Request) event.Decision {
 	t := newTarget(req, obj, event.AccessWrite, as)
 	d := p.judge(&t)
 	if listed, rule := p.listedSocket(&t); listed != event.ActionNone {
-		if listed == event.ActionAllow && p.sealed(&t) {
+		if listed == event.ActionAllow && p.kept(&t) {
 			return d
 		}
-		return p.netDecision(netVerdict{action: listed, rule: rule, reason: "the socket is listed"})
+		reason := "the socket is listed"
+		if rule == "" {
+			reason = "a profile over the one that lists the socket does not"
+		}
+		return p.netDecision(netVerdict{action: listed, rule: rule, reason: reason})
 	}
-	if d.Action != event.ActionAllow {
+	if d.Action == event.ActionDeny {
 		return d
 	}
-	if as == roleMake || req.Op == event.OpListen || obj.Own || p.socketStood(t.path) || t.missing {
+	if p.unlisted(&t) {
 		return d
 	}
 	return p.deny(syscall.EACCES, d.Rule, "a socket outside the workspaces that the session did not make")
 }
 
 // listedSocket is what the tables of sockets say: the strictest of those that
-// speak of the path. A profile that does not speak of it, but is closed, goes by
-// its files. What only a project's file allows is not allowed.
+// speak of the path. A profile that does not speak of it goes by its files, and if
+// it is closed lets only such sockets be reached as need not be listed. What only
+// a project's file allows is not allowed.
 func (p *Policy) listedSocket(t *target) (event.Action, string) {
 	if p.sockets.auto == nil {
 		return event.ActionNone, ""
@@ -144,8 +149,12 @@ func (p *Policy) listedSocket(t *target) (event.Action, string) {
 	for i, s := range p.stack {
 		w := winner(sockets, i)
 		if w < 0 {
-			if v := p.files.layerVerdict(i, winner(files, i)); s.closed && v.write > action {
-				action, rule = v.write, ""
+			v := p.files.layerVerdict(i, winner(files, i)).write
+			if s.closed && !p.unlisted(t) {
+				v = event.ActionDeny
+			}
+			if v > action {
+				action, rule = v, ""
 			}
 			continue
 		}

@@ -35,10 +35,11 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 		return d
 	}
 	source, target := p.judge(&from), p.judge(&to)
-	d := both(source, target)
-	if d.Action != event.ActionAllow {
+	d := Stricter(source, target)
+	if d.Action == event.ActionDeny {
 		return d
 	}
+	// What follows can only deny: it holds whatever is answered to a question.
 	if strange, is := p.strangeSocket(req); is {
 		return strange
 	}
@@ -58,18 +59,14 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 	return d
 }
 
-// both joins the decisions about two names: a refusal that cannot be lifted
-// before one that a born repository lifts, and the guard of either.
-func both(a, b event.Decision) event.Decision {
-	switch {
-	case a.Action == event.ActionAllow && b.Action == event.ActionAllow:
-		b.GuardContent = a.GuardContent || b.GuardContent
-		return b
-	case a.Action == event.ActionAllow:
-		return b
-	case b.Action == event.ActionAllow || !a.AskBorn || b.AskBorn:
-		return a
+// Stricter joins two decisions that must both hold: the stricter, of two that are as
+// strict the one that a born repository does not lift, and the guard of either.
+func Stricter(a, b event.Decision) event.Decision {
+	guard := a.GuardContent || b.GuardContent
+	if a.Action > b.Action || a.Action == b.Action && a.Action != event.ActionAllow && (!a.AskBorn || b.AskBorn) {
+		b = a
 	}
+	b.GuardContent = guard
 	return b
 }
 
@@ -121,7 +118,7 @@ func (p *Policy) narrows(from, to *target, ok func(from, to verdict) bool) bool 
 // does not. The errno lets tools copy instead where they may read.
 func (p *Policy) decideLink(from, to *target) event.Decision {
 	d := p.judge(to)
-	if d.Action != event.ActionAllow {
+	if d.Action == event.ActionDeny {
 		return d
 	}
 	if d.GuardContent {
@@ -153,7 +150,7 @@ func (p *Policy) decideLink(from, to *target) event.Decision {
 		return d
 	}
 	from.need = event.AccessRead
-	if have.read > event.ActionAllow {
+	if have.read == event.ActionDeny {
 		return p.refuse(from)
 	}
 	return p.deny(syscall.EXDEV, "", reasonWidens)
@@ -165,7 +162,7 @@ func (p *Policy) decideSymlink(req *event.Request) event.Decision {
 	to := newTarget(req, &req.Target, event.AccessWrite, roleLink)
 	to.kind = event.ObjectSymlink
 	d := p.judge(&to)
-	if d.Action == event.ActionAllow && !p.ordinaryName(&to) {
+	if d.Action != event.ActionDeny && !p.ordinaryName(&to) {
 		return p.deny(syscall.EACCES, "", reasonPlants)
 	}
 	return d

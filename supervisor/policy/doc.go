@@ -48,6 +48,13 @@
 // then more literal bytes, then the stricter word. What no pattern of the
 // profile matches is denied.
 //
+// Where a denial has to hold whatever more specific pattern opens, it stands in
+//
+//	[permissions.project-edit.always]
+//	"/**/*.kdbx" = "deny"              # deny, hide, ask, read (no changes) or ask-write
+//
+// Of these rules all that match hold.
+//
 // Own tasks are /proc/self to a policy, whatever their numbers are, and all
 // others /proc/[0-9]*.
 //
@@ -73,10 +80,95 @@
 //	[permissions.project-edit.exec]
 //	"/usr/bin/curl" = "deny"           # allow, ask or deny
 //	":memory" = "deny"                 # files without a name, such as memfd
+//	":interpreters" = "allow"          # shells, python, node … by the class below
 //
 // read and write imply that what is there may run; this table narrows that. A
 // program that may not run may not be read either, because a loader could run it.
-// Rules are about paths: a copy elsewhere is another program.
+// A rule that names a symbolic link is about where it leads, and policy check says
+// so: "/usr/bin/python3" is about /usr/bin/python3.11. It holds for hard links and
+// copies too, which are known by inode and content: of the same size, the same
+// SHA-256. A copy of which one byte was changed is another program, as is one that
+// was compiled anew. What is many programs in one file (busybox, coreutils) is
+// judged by what it is called as, and what a dynamic loader is told to run is judged
+// as if it ran by itself.
+//
+// # Commands
+//
+//	[permissions.project-edit.commands]
+//	destructive = "ask"                # loses what cannot be had back: rm -r src, git push --force, DROP TABLE
+//	privileged = "deny"                # sudo, systemctl restart, mount, set-user-ID programs
+//	publish = "ask"                    # git push, npm publish, gh release create
+//	remote = "ask"                     # ssh, scp to a host, docker, kubectl, cloud tools, database clients
+//	install = "allow"                  # npm ci, pip install, apt-get install, git clone
+//	interpreter = "allow"              # shells, python, node, perl, awk
+//	bulk = { files = 50, window = "10s", action = "ask" }
+//	[[permissions.project-edit.commands.rule]]
+//	program = ["deploy", "deploy.sh"]  # file names, without directories
+//	class = "publish"                  # or action = "deny"
+//	reason = "deploys to production"
+//	[[permissions.project-edit.commands.rule]]
+//	program = "git"
+//	sub = "push"                       # subcommand: "remote remove" is one of two words
+//	operands = ["backup"]              # one operand is like one of these
+//	unless = ["-f", "--force"]         # none of these options
+//	action = "allow"
+//
+// A command is judged at its execve, by the program that runs and the words that
+// it is given: what a shell, an alias, env or xargs makes of a line needs no
+// reading, and "git commit -m 'rm -rf /'" is a commit. Words are read as the program
+// reads them: git's options before its subcommand, letters in one word, "--", and
+// shortened long options. Scripts and programs are known by their file, python3.11
+// as python.
+//
+// A rule of one's own names program, and any of: sub; flags and also, of each of
+// which one option must be there; unless and unless_operands, of which none may;
+// operands, and last for the last of them; values with texts, options of which one must have a value like one of
+// the texts, and unless_texts; unless_by, programs that may do it as a part of what
+// they do. Operands and texts are words, which may end in "*", or kinds, also behind
+// a beginning ("of=:device"):
+//
+//	:any       any word                       :device    a device that holds data
+//	:kept      a path in no scratch folder    :remote    host:path, scheme://host
+//	:outside   … and in no workspace          :forced    +ref         :deleting  :ref
+//	:root      a workspace, or above it       :sql       DROP, TRUNCATE, DELETE without WHERE
+//	:artifact  what a build makes: *.o
+//
+// Rules that say an action decide instead of the classes, those of the profile
+// itself before those that it extends; of several that match the strictest counts.
+// Across layers the stricter wins. What a closed profile does not say is as in the
+// built-in default.
+//
+// Scratch folders are the directories for temporary files and, below a workspace,
+// what is called as builds and package managers call theirs (build, target, dist,
+// bin, node_modules, __pycache__, .venv …). What the session itself made it may
+// delete without a question. Paths are taken as the command has them: one that
+// leads through a link that stood there before is judged by its name.
+//
+// bulk holds what deletes or overwrites more than so many files within a time,
+// whichever program does it, from the first that is too many on. Only files count
+// that stood there before the session and are not scratch; what git does never
+// counts, since its commands that lose something are judged by what they mean. An
+// answer holds until the change pauses, or for the session. A directory that is
+// moved into a scratch folder counts as many files.
+//
+// What this cannot see: commands that a program does not run as a program, such as
+// the built-in ones of busybox's shell, perl -e unlink, SQL on standard input, and
+// settings that come from the environment (GIT_CONFIG_COUNT). They are held by the
+// files that they touch, and by bulk.
+//
+// How far it holds: the words of an execve are read once, and the kernel reads them
+// again when the call goes on. A task with another thread, or with shared memory,
+// can change them in between. So what the new program was told is compared with
+// what was judged when it makes its first call that is trapped, and it is killed
+// when that differs. This is the same under every engine of this version, with a
+// witness or without: a dynamically linked program makes that call in its loader,
+// before any code of its own; a static one runs until it touches a file, a name or
+// an address, and could before that write to descriptors that it was given. A
+// program that runs itself with its own words again is not seen to have done so;
+// and binfmt_misc's interpreters are not compared. The working directory and what a
+// path leads to are those at the time of the judgement. What must hold against a
+// program that was written to get around this belongs into the other tables: a path
+// that is denied is denied whatever the words are.
 //
 // # Network
 //
@@ -150,10 +242,46 @@
 //
 // limits and approval may also stand at the top of a file.
 //
+// # Deciding anew, and learning
+//
+// A [Review] decides a recorded session's operations by another policy, in their
+// order and with a [Ledger] for each policy, so that what the session made counts
+// again. What was held as one of many changes is taken from the record while the
+// limit is the same, and counted anew otherwise. Of a file only those names are
+// known that the rules of the session's own policy were about.
+//
+// A [Learner] proposes what a profile would have to add to allow what sessions
+// were denied or asked about: exact paths, a pattern such as "*.json" where three or more of a kind
+// were needed in a directory, the directory where they are of no kind, and "*" for
+// what differs in versions or hashes only. It never proposes to open the root, a
+// home directory or one that all programs share, and not a directory in which a
+// pattern of the profile says something else. Secret files, protected
+// configuration, what a profile denies by name, services such as docker's and
+// surfaces of the kernel are left out unless they are asked for.
+//
 // # Layers
 //
 // Sources are laid over one another, and in every plane the stricter wins: the
-// envelope, which root owns, the user's file, the workspace's own file, and the
-// one named on the command line. A profile of the workspace's own file can only
-// narrow, and makes no exceptions. See [Load] for which profile applies.
+// envelopes, the user's file, the workspace's own file, and the one named on the
+// command line. A profile of the workspace's own file can only narrow, and makes
+// no exceptions. See [Load] for which profile applies.
+//
+// # Envelopes
+//
+// An envelope is a policy that root wrote, or that was built into the binary. The
+// profile that it names with default_permissions = "corp" lies over every
+// session's, whichever that runs under, and nothing below widens it:
+//
+//	[permissions.corp]                 # with extends = ":workspace" nobody gets more than that;
+//	signals = "session"                # without, it speaks only of what it names
+//	[permissions.corp.filesystem]
+//	"/srv/payroll" = "deny"
+//	[permissions.corp.env]
+//	deny = ["CORP_*"]                  # not set, and not passed by --env either
+//	[permissions.corp.secrets]
+//	"~/*/.env" = "read"                # others may make this exception; it makes none itself
+//
+// Where an envelope has a profile, exceptions from the built-in layers hold only as
+// far as it lets them be made, and a listed socket in a secret place only if it
+// lists it as well.
 package policy

@@ -86,8 +86,7 @@ func readDocument(file string, text []byte, faults *faultList) *table {
 		case unstable.Table:
 			current = r.header(root, node)
 		case unstable.ArrayTable:
-			r.faults.add(r.keyPos(node), "write [name] once for each table", "a list of tables [[…]] has no meaning in a policy")
-			current = newTable(r.keyPos(node))
+			current = r.listHeader(root, node)
 		case unstable.KeyValue:
 			r.keyValue(current, node, 0)
 		}
@@ -153,13 +152,47 @@ func (r *reader) header(root *table, node *unstable.Node) *table {
 	return at
 }
 
-// descend goes to a table's subtable, making it where it is missing.
+// listHeader adds a table to the list of tables that a [[header]] names.
+func (r *reader) listHeader(root *table, node *unstable.Node) *table {
+	at, pos, name := root, r.keyPos(node), ""
+	for it := node.Key(); it.Next(); {
+		key := it.Node()
+		name, pos = string(key.Data), r.pos(int(key.Raw.Offset))
+		if it.IsLast() {
+			break
+		}
+		next, ok := r.descend(at, name, pos)
+		if !ok {
+			return newTable(pos)
+		}
+		at = next
+	}
+	one := newTable(pos)
+	one.header = true
+	e := at.index[name]
+	switch {
+	case e == nil:
+		at.put(name, pos, &value{pos: pos, kind: unstable.ArrayTable})
+		e = at.index[name]
+	case e.val.kind != unstable.ArrayTable:
+		r.faults.add(pos, "", "%q is %s at %s and cannot be a list of tables", name, kindName(e.val.kind), e.pos)
+		return one
+	}
+	e.val.list = append(e.val.list, &value{pos: pos, kind: unstable.InlineTable, table: one})
+	return one
+}
+
+// descend goes to a table's subtable, making it where it is missing. Of a list of
+// tables it is the last.
 func (r *reader) descend(at *table, name string, pos Pos) (*table, bool) {
 	e := at.index[name]
 	if e == nil {
 		sub := newTable(pos)
 		at.put(name, pos, &value{pos: pos, kind: unstable.InlineTable, table: sub})
 		return sub, true
+	}
+	if e.val.kind == unstable.ArrayTable {
+		return e.val.list[len(e.val.list)-1].table, true
 	}
 	if e.val.table == nil || e.val.table.closed {
 		r.faults.add(pos, "", "%q is a value at %s and cannot be extended as a table", name, e.pos)

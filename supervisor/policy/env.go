@@ -13,12 +13,12 @@ const maskText = "masked-by-reeve"
 // Env is the environment of the session's command, made from that of its caller:
 // what is inherited, less what is denied, with masked values, then what the
 // profile and the private tool caches set. The names in pass are inherited
-// whatever the rules say. hidden are the names of variables that were left out
+// whatever the rules say, but for an envelope's. hidden are the names of variables that were left out
 // because they are denied; those that are merely not inherited are not listed.
 //
 // A variable whose value is a URL with a password in it is hidden as well.
 func (p *Policy) Env(current []string, pass ...string) (env, hidden []string) {
-	rules := p.envRules()
+	rules := p.envPlan(p.stack)
 	set := p.envSet(current)
 	for _, kv := range current {
 		name, value, ok := strings.Cut(kv, "=")
@@ -29,7 +29,7 @@ func (p *Policy) Env(current []string, pass ...string) (env, hidden []string) {
 			continue
 		}
 		switch {
-		case slices.Contains(pass, name):
+		case slices.Contains(pass, name) && !p.EnvDenied(name, value, true):
 			env = append(env, kv)
 		case rules.denies(name, value):
 			hidden = append(hidden, name)
@@ -48,16 +48,16 @@ func (p *Policy) Env(current []string, pass ...string) (env, hidden []string) {
 	return env, hidden
 }
 
-// envPlan is what all profiles say about the environment.
+// envPlan is what profiles say about the environment.
 type envPlan struct {
 	inherit      [][]string // every one must match
 	deny, masks  []string
 	withPassword bool // values with passwords may pass
 }
 
-func (p *Policy) envRules() envPlan {
+func (p *Policy) envPlan(stack []stacked) envPlan {
 	plan := envPlan{withPassword: true}
-	for _, s := range p.stack {
+	for _, s := range stack {
 		e := s.env
 		if e == nil && !s.closed {
 			continue
@@ -156,7 +156,9 @@ func (p *Policy) envSet(current []string) map[string]string {
 			continue
 		}
 		for _, e := range s.env.set {
-			set[e.name] = fill(e.value, &p.host)
+			if value := fill(e.value, &p.host); !p.envDenied(e.name, value, false, s.profile) {
+				set[e.name] = value
+			}
 		}
 	}
 	return set
@@ -182,10 +184,15 @@ func (p *Policy) usable(current []string, name string) bool {
 	return false
 }
 
-// CacheLink is a symbolic link that has to stand in the private cache before the
-// session starts: tools that know no second, read-only cache read the host's
+// CacheLink is a symbolic link that has to stand in the private cache before one
+// of its readers runs: tools that know no second, read-only cache read the host's
 // through it, and cannot write there.
-type CacheLink struct{ Name, Target string }
+type CacheLink struct {
+	Name, Target string
+	// Readers are globs for the names of the programs that look there; none stands
+	// for no program at all.
+	Readers []string
+}
 
 // CacheLinks are the links of the private cache; empty when caches are not
 // private. Targets need not exist.
@@ -196,7 +203,7 @@ func (p *Policy) CacheLinks() []CacheLink {
 	var out []CacheLink
 	for _, c := range p.tables.caches {
 		for _, kv := range c.seed {
-			out = append(out, CacheLink{p.host.Cache + "/" + kv.key, tilde(kv.value, p.host.Home)})
+			out = append(out, CacheLink{p.host.Cache + "/" + kv.key, tilde(kv.value, p.host.Home), c.readers})
 		}
 	}
 	return out

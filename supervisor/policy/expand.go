@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/reeve-audit/reeve/tracer/gate"
 )
 
 // Expand prints the policy as it is on this host: the profiles that lie over one
@@ -19,11 +21,15 @@ func (p *Policy) Expand() string {
 		}
 		fmt.Fprintf(&b, "  %s, %s (%s)\n", s.name, s.origin, state)
 	}
-	names := map[*ruleSet]string{&p.program: " exec", &p.sockets: " unix_sockets"}
+	names := map[*ruleSet]string{&p.program: " exec", &p.sockets: " unix_sockets", &p.always: " of profiles"}
 	for _, s := range append(p.planes, &p.sockets) {
 		for i := range s.layers {
 			p.expandLayer(&b, s, i, names[s])
 		}
+	}
+	b.WriteString("\ncommands\n")
+	for _, line := range p.CommandLines(true) {
+		b.WriteString("  " + line + "\n")
 	}
 	p.expandPlan(&b)
 	return b.String()
@@ -64,6 +70,13 @@ func (p *Policy) expandPlan(b *strings.Builder) {
 	fmt.Fprintf(b, "\nplan\n")
 	for class, handling := range plan.Handling {
 		fmt.Fprintf(b, "  %-10s %s\n", className(class), handling)
+	}
+	if hooked, err := p.LowerHooks(false); err == nil {
+		for class, handling := range hooked.Handling {
+			if handling == gate.Hook {
+				fmt.Fprintf(b, "  %-10s %s under the engine lsm: notified only when %s\n", className(class), handling, gate.HookExceptions(hooked.Handling))
+			}
+		}
 	}
 	ground, holes := p.ExecGround()
 	fmt.Fprintf(b, "  programs may run below: %s\n", strings.Join(ground, " "))

@@ -13,8 +13,6 @@ import (
 type Explanation struct {
 	// Decision is what Decide answers.
 	Decision event.Decision
-	// Action is what the rules say: unlike the decision it can be to ask.
-	Action event.Action
 	// Pos is where the deciding rule stands and Layer in which layer; both are
 	// empty when no rule decided.
 	Pos   Pos
@@ -36,12 +34,11 @@ type LayerVerdict struct {
 // Explain answers a request as Decide does, and says why.
 func (p *Policy) Explain(req *event.Request) Explanation {
 	e := Explanation{Decision: p.Decide(req), Enforced: p.enforcer(req)}
-	e.Action = e.Decision.Action
-	if e.Decision.Reason == reasonAsk {
-		e.Action = event.ActionAsk
-	}
 	for _, t := range p.targets(req) {
 		e.Layers = append(e.Layers, p.explainPath(&t)...)
+	}
+	if req.Op == event.OpExec {
+		e.Layers = append(e.Layers, p.explainCommand(req)...)
 	}
 	if a, err := netip.ParseAddr(req.Object.Addr); err == nil && req.Object.Kind == event.ObjectAddr {
 		for i := range p.net {
@@ -51,6 +48,9 @@ func (p *Policy) Explain(req *event.Request) Explanation {
 			})
 		}
 	}
+	if strings.HasPrefix(e.Decision.Rule, commandRule) {
+		e.Enforced = "gate" // the floor knows no words
+	}
 	e.place()
 	return e
 }
@@ -58,7 +58,7 @@ func (p *Policy) Explain(req *event.Request) Explanation {
 // place finds the layer that the decision's rule belongs to.
 func (e *Explanation) place() {
 	for _, l := range e.Layers {
-		sameSide := l.Action > event.ActionAllow == (e.Action > event.ActionAllow)
+		sameSide := l.Action > event.ActionAllow == (e.Decision.Action > event.ActionAllow)
 		decisive := l.Rule == e.Decision.Rule && sameSide
 		special := l.Action == event.ActionAllow && strings.HasPrefix(l.Rule, e.Decision.Rule+" (")
 		if decisive || special && e.Decision.Rule != "" {
@@ -134,6 +134,9 @@ func (p *Policy) explainPath(t *target) []LayerVerdict {
 // explain fills in what the rule itself says.
 func (r *rule) explain(t *target, lv *LayerVerdict) {
 	lv.Rule, lv.Word, lv.Pos = r.label(), r.word.String(), r.pos
+	if r.by != "" {
+		lv.Layer = r.by
+	}
 	if r.action != event.ActionNone {
 		lv.Word = r.action.String()
 	}

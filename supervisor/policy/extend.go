@@ -61,15 +61,18 @@ func extend(parent, child *profile) *profile {
 	p := *child
 	p.grounded = parent.grounded || child.grounded
 	p.files = extendPaths(parent.files, child.files)
+	p.always = extendPaths(parent.always, child.always)
 	p.programs = extendPaths(parent.programs, child.programs)
 	p.secrets = extendPaths(parent.secrets, child.secrets)
 	p.protected = extendPaths(parent.protected, child.protected)
 	p.recordOnly = over(parent.recordOnly, child.recordOnly)
 	p.memory = over(parent.memory, child.memory)
+	p.interpreters = over(parent.interpreters, child.interpreters)
 	p.caps = over(parent.caps, child.caps)
 	p.kernel = over(parent.kernel, child.kernel)
 	p.limits = over(parent.limits, child.limits)
 	p.approval = over(parent.approval, child.approval)
+	p.commands = extendCommands(parent.commands, child.commands)
 	if p.signals == "" {
 		p.signals = parent.signals
 	}

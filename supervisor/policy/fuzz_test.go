@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -60,4 +62,57 @@ func FuzzGitConfig(f *testing.F) {
 		checkGit(p, "/home/u/ws/.git/config", text)
 		compareGit(t, git, file, text)
 	})
+}
+
+// fuzzImport: whatever the bytes, an import ends in a policy that loads, or in
+// faults that say something; never in a bug of ours, and never in an opening of
+// reeve's own.
+func fuzzImport(f *testing.F, from, name string, seeds ...string) {
+	files, err := filepath.Glob("testdata/import/*" + filepath.Ext(name))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		out, err := Import(from, Source{Name: name, Text: text}, importHost())
+		switch {
+		case err != nil && (err.Error() == "" || strings.Contains(err.Error(), "bug:")):
+			t.Fatalf("%q", err)
+		case err != nil:
+			return
+		}
+		p, err := Load([]Source{{Name: "i.toml", Layer: Session, Text: []byte(out.Text)}}, "", importHost())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := p.Decide(ask("read /home/u/.local/state/reeve/x")); outcome(d) == "ok" {
+			t.Error("an import opens reeve's own state")
+		}
+		for _, tr := range out.Translations {
+			if tr.String() == "" || tr.Text == "" {
+				t.Errorf("a translation without words: %+v", tr)
+			}
+		}
+	})
+}
+
+func FuzzImportSRT(f *testing.F)    { fuzzImport(f, "srt", "s.json") }
+func FuzzImportClaude(f *testing.F) { fuzzImport(f, "claude-code", "c.json") }
+func FuzzImportCodex(f *testing.F) {
+	fuzzImport(f, "codex", "c.toml", "[permissions.a]\nextends = \"b\"\n[permissions.b]\nextends = \"a\"\n")
+}
+func FuzzImportCodexRules(f *testing.F) {
+	fuzzImport(f, "codex", "c.rules", "prefix_rule(pattern=['a', ['b', 'c'], '-xy', '--z'], decision='prompt')")
+}
+func FuzzImportAgentsh(f *testing.F) {
+	fuzzImport(f, "agentsh", "a.yaml", "a: &a [*a]\n", "file_rules: [{paths: ['{a/b,c}', '[', '\\\\'], decision: x}]\n")
 }

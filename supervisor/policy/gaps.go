@@ -2,6 +2,10 @@ package policy
 
 import (
 	"fmt"
+	"slices"
+
+	"github.com/reeve-audit/reeve/supervisor/policy/command"
+	"github.com/reeve-audit/reeve/tracer/event"
 )
 
 // gaps are what no plan made from the policy can hold, one sentence each.
@@ -24,7 +28,25 @@ func (p *Policy) gaps() []string {
 	if p.recordOnly {
 		return out
 	}
+	if p.judgesWords() {
+		out = append(out, "commands: the words of an exec are compared with those that were judged at the new program's first trapped call, for a static program not before its first instruction")
+	}
 	return append(out, p.execGaps()...)
+}
+
+// judgesWords reports whether the words of a command can decide.
+func (p *Policy) judgesWords() bool {
+	for _, l := range p.commands {
+		for class, c := range l.classes {
+			if class != command.Interpreter && c.action > event.ActionAllow {
+				return true
+			}
+		}
+		if slices.ContainsFunc(l.own, func(r ownRule) bool { return r.action > event.ActionAllow }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Policy) hides() bool {
@@ -51,7 +73,7 @@ func (p *Policy) needWitness() []string {
 
 func (p *Policy) openGround(who string, sets ...*ruleSet) []string {
 	var out []string
-	ground, holes := p.ExecGround()
+	ground, holes := p.execGround()
 	for _, dir := range ground {
 		example, found := execHoleBelow(dir, sets)
 		known := false

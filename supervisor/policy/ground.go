@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,11 @@ func (p *Policy) hole(dir string, access event.Access) bool {
 // session can write, ground is granted in whole: what it makes there later could
 // not be granted.
 func (p *Policy) ExecGround() (ground, holes []string) {
+	ground, holes = p.execGround()
+	return slices.Clone(ground), slices.Clone(holes)
+}
+
+func (p *Policy) findExecGround() (ground, holes []string) {
 	for i := range p.files.rules {
 		r := &p.files.rules[i]
 		if r.word.verdict().exec != event.ActionAllow || unlikelyProgram(r.glob) {
@@ -85,7 +91,7 @@ func unlikelyProgram(glob string) bool {
 // execPlanes are the sets of rules that keep programs from running. Secret files
 // and reeve's own are left out: they are no programs, and no directory could be
 // granted around them.
-func (p *Policy) execPlanes() []*ruleSet { return []*ruleSet{&p.files, &p.program} }
+func (p *Policy) execPlanes() []*ruleSet { return []*ruleSet{&p.files, &p.program, &p.always} }
 
 // execClosed reports whether a program may not run.
 func (p *Policy) execClosed(t *target) bool {
@@ -122,9 +128,7 @@ func (p *Policy) writable(dir string) bool {
 
 // topmost sorts paths and drops those below another.
 func topmost(paths []string) []string {
-	slices.SortFunc(paths, func(a, b string) int {
-		return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
-	})
+	slices.SortFunc(paths, compareTrees)
 	var out []string
 	for _, p := range paths {
 		if len(out) == 0 || !isBelow(p, out[len(out)-1]) {
@@ -132,6 +136,23 @@ func topmost(paths []string) []string {
 		}
 	}
 	return out
+}
+
+// compareTrees orders paths so that what is below one follows it at once: "/"
+// counts as less than every other byte.
+func compareTrees(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		switch x, y := a[i], b[i]; {
+		case x == y:
+		case x == '/':
+			return -1
+		case y == '/':
+			return 1
+		default:
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Compare(len(a), len(b))
 }
 
 // expandBraces gives the paths that a pattern stands for when {a,b} is all that

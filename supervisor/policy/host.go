@@ -34,6 +34,12 @@ type Host struct {
 	// CacheDirs are further places of tool caches on this host (GOMODCACHE,
 	// CARGO_HOME/registry …), readable like those of the built-in table.
 	CacheDirs []string
+	// Follow says where a path leads when every symbolic link is followed, "" when
+	// nothing stands there. Rules about programs that name a link are about that.
+	// Unset, paths lead to themselves. Links, where it is not nil, are the answers,
+	// and get those that Follow gives while a policy is loaded.
+	Follow func(path string) string
+	Links  map[string]string
 	// Listable are directories that may be listed themselves.
 	Listable []string
 }
@@ -61,6 +67,20 @@ func (h *Host) validate() error {
 		}
 	}
 	return nil
+}
+
+func (h *Host) follow(p string) string {
+	to, known := h.Links[p]
+	switch {
+	case known:
+	case h.Follow == nil:
+		return p
+	default:
+		if to = h.Follow(p); h.Links != nil {
+			h.Links[p] = to
+		}
+	}
+	return to
 }
 
 func one(p string) []string {

@@ -9,7 +9,6 @@ import (
 // reasons that belong to no rule.
 const (
 	reasonUnnamed  = "no rule of the profile allows it"
-	reasonAsk      = "asks; approvals are not available, so denied"
 	reasonMissing  = "does not exist, and would be denied"
 	reasonExists   = "exists already, and would be denied"
 	reasonProgram  = "the program may not run, so it may not be read for another loader to run it"
@@ -59,23 +58,24 @@ type refusal struct {
 }
 
 // refuse finds what stands against a target that the verdict does not allow, and
-// whether it has an excuse.
+// whether it has an excuse. Where nothing denies, what asks is asked.
 func (p *Policy) refuse(t *target) event.Decision {
 	r := p.refusal(t)
 	if r.set == nil {
 		return event.Decision{Action: event.ActionAllow, Rule: p.files.allowedBy[p.files.accept(t)], By: p.by, GuardContent: r.guarded}
 	}
-	d := event.Decision{Action: event.ActionDeny, By: p.by, Reason: p.reason(&r, t), AskBorn: r.askBorn, Errno: int32(syscall.EACCES)}
+	d := event.Decision{Action: r.verdict, By: p.by, Reason: p.reason(&r, t), AskBorn: r.askBorn, Errno: int32(syscall.EACCES)}
 	if r.rule != nil {
 		d.Rule = r.rule.label()
 	}
 	switch {
 	case r.hide:
 		d.Errno = int32(syscall.ENOENT)
+	// What fails anyhow is no question.
 	case t.missing && t.role != roleMake && t.role != roleTo && t.role != roleLink:
-		d.Errno, d.Reason = int32(syscall.ENOENT), reasonMissing
+		d.Action, d.Errno, d.Reason = event.ActionDeny, int32(syscall.ENOENT), reasonMissing
 	case t.role == roleMake && !t.missing && t.req.Op == event.OpMkdir:
-		d.Errno, d.Reason = int32(syscall.EEXIST), reasonExists
+		d.Action, d.Errno, d.Reason = event.ActionDeny, int32(syscall.EEXIST), reasonExists
 	}
 	return d
 }
@@ -83,8 +83,6 @@ func (p *Policy) refuse(t *target) event.Decision {
 // reason says in one clause why a refusal stands.
 func (p *Policy) reason(r *refusal, t *target) string {
 	switch {
-	case r.verdict == event.ActionAsk:
-		return reasonAsk
 	case r.rule == nil:
 		return reasonUnnamed
 	case r.set == &p.program && t.need&event.AccessExec == 0:
@@ -120,7 +118,8 @@ func (p *Policy) refusal(t *target) refusal {
 				}
 			}
 			onlyBorn = onlyBorn && by != nil && by.born != bornNever && !t.req.Born
-			if a > found.verdict {
+			// Of equals a rule that names the path says more than that none does.
+			if a > found.verdict || a == found.verdict && found.rule == nil && by != nil {
 				found.set, found.layer, found.rule, found.verdict, found.hide = s, i, by, a, v.hide
 			}
 		}

@@ -63,7 +63,7 @@ extends = ":observe"
 		name: "the envelope narrows what was named", profile: "observe", sources: []Source{source(Envelope, "default_permissions = \"e\"\n[permissions.e.filesystem]\n\"/srv\" = \"deny\"\n")},
 		want: map[string]string{"read /srv/x": "no", "read /opt/x": "ok"}, base: "observe",
 	}, {
-		name: "the envelope's own profile can be named", profile: "e", sources: []Source{source(Envelope, "[permissions.e]\nextends = \":workspace\"\n[permissions.e.filesystem]\n\"/srv\" = \"write\"\n")},
+		name: "the envelope's own profile can be named", profile: "e", sources: []Source{source(Envelope, "default_permissions = \"e\"\n[permissions.e]\nextends = \":workspace\"\n[permissions.e.filesystem]\n\"/srv\" = \"write\"\n")},
 		want: map[string]string{"write /srv/x": "ok", "write /opt/x": "no"}, base: "e",
 	}, {
 		name: "the envelope may name a built-in profile", profile: "observe", sources: []Source{source(Envelope, "default_permissions = \"read-only\"\n")},
@@ -109,6 +109,27 @@ extends = ":workspace"
 `)},
 		want: map[string]string{
 			"exec /usr/bin/curl": "no", "read /usr/bin/curl": "no", "exec /usr/bin/python3": "no", "exec /usr/bin/ls": "ok", "stat /usr/bin/ls": "ok",
+		}, base: "s",
+	}, {
+		name: "what holds always", profile: "s", sources: []Source{source(Session, `[permissions.p]
+extends = ":workspace"
+[permissions.p.filesystem]
+"~/ws/keys/open.pem" = "write"
+"~/data" = "write"
+[permissions.p.always]
+"/**/*.pem" = "deny"
+"~/data/in" = "deny"
+[permissions.s]
+extends = "p"
+[permissions.s.always]
+"~/data/in/open" = "read"
+":home" = "read"
+[permissions.s.always.":workspace_roots"]
+"hidden" = "hide"
+`)},
+		want: map[string]string{
+			"read /home/u/ws/keys/open.pem": "no", "read /etc/ssl/x.pem": "no", "read /home/u/ws/a": "ok", "write /home/u/ws/a": "no", "read /home/u/data/a": "ok",
+			"read /home/u/data/in/open/a": "no", "read /home/u/ws/hidden/a": "ENOENT", "exec /home/u/ws/run.pem": "no", "write /tmp/x": "ok",
 		}, base: "s",
 	}, {
 		name: "asking is denied", profile: "s", sources: []Source{source(Session, "[permissions.s]\nextends = \":workspace\"\n[permissions.s.filesystem]\n\"~/a\" = \"ask\"\n\"~/b\" = \"ask-write\"\n")},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/reeve-audit/reeve/supervisor/policy/command"
 	"github.com/reeve-audit/reeve/tracer/automaton"
 	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/gate"
@@ -23,19 +24,25 @@ type Policy struct {
 
 	// fence holds the layers of reeve's own files and of places of secrets,
 	// secrets that of files that are secret anywhere, guard that of protected
-	// configuration, files and program the profiles' tables. Together
+	// configuration, files, program and always the profiles' tables. Together
 	// they are the planes that every path is judged by. sockets is asked for unix
 	// sockets besides.
-	fence, secrets, guard, files, program, sockets ruleSet
-	planes                                         []*ruleSet
-	// handling is Lower's table, made when an explanation first needs it.
-	handling func() gate.Table
+	fence, secrets, guard, files, program, always, sockets ruleSet
+	planes                                                 []*ruleSet
+	// handling is Lower's table, made when an explanation first needs it, and
+	// execGround what ExecGround gives; their results are not to be changed.
+	handling   func() gate.Table
+	execGround func() (ground, holes []string)
 
 	recordOnly, memory, anySignal bool
 	kernel                        []string
 	net                           []netLayer
 	limits                        []*Limits
 	approvals                     []*Approval
+	commands                      []commandLayer
+	applets                       []applet
+	places                        command.Places
+	temporary                     []string  // directories for temporary files
 	notes                         []Finding // found while loading
 }
 
@@ -49,7 +56,9 @@ type stacked struct {
 
 // Load makes the policy of a session from policy files and the name of a
 // profile; without a name the files' default_permissions choose, the session's
-// before the user's before the envelope's, and else it is [DefaultProfile].
+// before the user's before the envelope's, and else it is [DefaultProfile]. What an
+// envelope names is chosen only if it extends a built-in profile: one that does not
+// speaks only of what it names, and nothing could run under it.
 //
 // The named profile is the ground. Of every other source the profile of that
 // name, or the one its default_permissions names, narrows it: across layers the
@@ -85,6 +94,7 @@ func LoadCached(sources []Source, profile string, host Host, cache Cache) (*Poli
 	if err := p.assemble(cache); err != nil {
 		return nil, err
 	}
+	p.execGround = sync.OnceValues(p.findExecGround)
 	p.handling = sync.OnceValue(func() gate.Table {
 		plan, err := p.Lower()
 		if err != nil {
@@ -101,7 +111,7 @@ func (p *Policy) choose(files []*file, named string, faults *faultList) {
 	byAuthority := []Layer{Session, User, Envelope}
 	for _, l := range byAuthority {
 		for _, f := range files {
-			if p.name == "" && f.source.Layer == l {
+			if p.name == "" && f.source.Layer == l && (l != Envelope || p.runsUnder(f)) {
 				p.name = f.def
 			}
 		}
@@ -117,15 +127,13 @@ func (p *Policy) choose(files []*file, named string, faults *faultList) {
 		if f.approval != nil {
 			p.approvals = append(p.approvals, f.approval)
 		}
-		own := p.contribution(f, named != "", faults)
-		if own == nil {
-			continue
+		for _, own := range p.contributions(f, named != "", faults) {
+			own = resolve(own, f, p.tables, faults)
+			base := own.name == p.name && p.canBase(own, f.source.Layer)
+			based = based || base
+			closed := base || own.grounded || f.source.Layer == User || f.source.Layer == Session
+			p.stack = append(p.stack, stacked{own, f.source.Layer, closed})
 		}
-		own = resolve(own, f, p.tables, faults)
-		base := own.name == p.name && f.source.Layer != Project
-		based = based || base
-		closed := base || own.grounded || f.source.Layer == User || f.source.Layer == Session
-		p.stack = append(p.stack, stacked{own, f.source.Layer, closed})
 	}
 	if !based {
 		p.ground(files, faults)
@@ -138,14 +146,26 @@ func (p *Policy) choose(files []*file, named string, faults *faultList) {
 // maxStack is the number of profiles that fit over the built-in layers.
 const maxStack = automaton.MaxLayers
 
-// contribution is the profile that a source lays over the others, or nil.
-func (p *Policy) contribution(f *file, named bool, faults *faultList) *profile {
+// contributions are the profiles that a source lays over the others.
+func (p *Policy) contributions(f *file, named bool, faults *faultList) []*profile {
+	if f.source.Layer == Envelope {
+		return p.held(f, faults)
+	}
 	if own := f.profiles[p.name]; own != nil {
-		return own
+		return []*profile{own}
 	}
 	if f.def == "" || f.def == p.name || named && (f.source.Layer == User || f.source.Layer == Session) {
 		return nil
 	}
+	if own := p.byDefault(f, faults); own != nil {
+		return []*profile{own}
+	}
+	return nil
+}
+
+// byDefault is the profile that a file's default_permissions names: one of the
+// file's or a built-in one.
+func (p *Policy) byDefault(f *file, faults *faultList) *profile {
 	if own := f.profiles[f.def]; own != nil {
 		return own
 	}
@@ -158,8 +178,15 @@ func (p *Policy) contribution(f *file, named bool, faults *faultList) *profile {
 	return nil
 }
 
+// canBase reports whether a session can run under a profile of a layer, which
+// then denies all that it does not name. A workspace's own only narrows, and so
+// does an envelope's that extends no built-in one.
+func (p *Policy) canBase(own *profile, l Layer) bool {
+	return l != Project && (l != Envelope || own.grounded)
+}
+
 // ground puts the built-in profile below the stack when no file has the named
-// one. A profile that only the workspace's own file has narrows the default.
+// one. A profile that can only narrow narrows the default.
 func (p *Policy) ground(files []*file, faults *faultList) {
 	base := p.tables.profiles[p.name]
 	known := slices.Clone(builtInNames)
@@ -189,30 +216,29 @@ const everyNeed = event.AccessRead | event.AccessWrite | event.AccessExec
 // assemble builds the layers of rules and compiles them.
 func (p *Policy) assemble(cache Cache) error {
 	pl := &placer{host: &p.host, tables: p.tables, homes: p.opensHomes()}
-	secrets, protected := p.exemptions()
 	p.fence.add(layer{name: "reeve's own files", origin: BuiltIn}, pl.self())
-	places, anywhere := pl.secrets(secrets)
-	p.fence.add(layer{name: "secret files", origin: BuiltIn}, unless(places))
-	p.secrets.add(layer{name: "secret files", origin: BuiltIn}, unless(anywhere))
-	p.guard.add(layer{name: "protected configuration", origin: BuiltIn}, unless(pl.protected(protected)))
+	p.guardBuiltIns(pl)
 	p.fence.need, p.secrets.need, p.guard.need, p.files.need = everyNeed, everyNeed, event.AccessWrite, everyNeed
-	p.program.need = event.AccessRead | event.AccessExec
-	p.planes = []*ruleSet{&p.fence, &p.secrets, &p.guard, &p.files, &p.program}
+	p.program.need, p.always.need = event.AccessRead|event.AccessExec, everyNeed
+	p.planes = []*ruleSet{&p.fence, &p.secrets, &p.guard, &p.files, &p.program, &p.always}
 	for _, s := range p.stack {
 		named := layer{name: "profile " + s.name, origin: s.origin}
 		program, socket := named, named
 		program.profile, socket.profile = true, true
 		named.closed, named.profile = s.closed, true
 		p.files.add(named, placeAll(pl, s.files))
-		p.program.add(program, placeAll(pl, s.programs))
+		p.program.add(program, p.placePrograms(pl, s.programs, program))
 		if s.network != nil {
 			p.sockets.add(socket, placeAll(pl, s.network.sockets))
 		} else {
 			p.sockets.add(socket, nil)
 		}
 	}
+	p.addAlways(pl)
 	p.fillReasons()
 	p.combinePlanes()
+	p.temporary = p.temporaryDirs()
+	p.combineCommands()
 	for _, set := range append(p.planes, &p.sockets) {
 		set.temp = newTempAlias(p.host.Tmp)
 		if err := set.compile(cache); err != nil {
@@ -233,22 +259,6 @@ func (p *Policy) opensHomes() bool {
 		}
 	}
 	return false
-}
-
-// exemptions are what profiles except from the built-in layers. A project's own
-// file cannot: it may only narrow.
-func (p *Policy) exemptions() (secrets, protected []pathRule) {
-	for _, s := range p.stack {
-		if s.origin != Project {
-			secrets = append(secrets, s.secrets...)
-			protected = append(protected, s.protected...)
-			continue
-		}
-		for _, r := range append(slices.Clone(s.secrets), s.protected...) {
-			p.notes = append(p.notes, Finding{Warning, r.pos, r.pattern, "a policy of the workspace cannot make exceptions: ignored"})
-		}
-	}
-	return secrets, protected
 }
 
 // unless drops a built-in layer of which everything was exempted.

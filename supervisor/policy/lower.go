@@ -69,7 +69,7 @@ func (p *Policy) Lower() (tracer.Plan, error) {
 // hold them.
 func (p *Policy) lowerFiles(plan *tracer.Plan) {
 	grants := make(map[string]landlock.AccessFS)
-	ground, holes := p.ExecGround()
+	ground, holes := p.execGround()
 	for _, dir := range ground {
 		if !slices.ContainsFunc(holes, func(h string) bool { return isBelow(h, dir) }) {
 			grants[dir] |= landlock.Execute

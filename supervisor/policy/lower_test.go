@@ -64,7 +64,7 @@ func TestLowerDefault(t *testing.T) {
 			t.Errorf("%s: granted %b, want %b", path, got, want)
 		}
 	}
-	if len(plan.Gaps) != 0 {
+	if len(plan.Gaps) != 1 || !strings.HasPrefix(plan.Gaps[0], "commands: ") {
 		t.Errorf("gaps %q", plan.Gaps)
 	}
 }

@@ -61,9 +61,16 @@ func parseProfile(e *entry, faults *faultList) *profile {
 	if t := s.sub("filesystem"); t != nil {
 		p.files = parsePaths(t, accessWords, specialFiles)
 	}
+	if t := s.sub("always"); t != nil {
+		p.always = parsePaths(t, alwaysWords, specialPlaces)
+	}
 	if t := s.sub("exec"); t != nil {
 		p.memory = parseMemory(t)
-		p.programs = parsePaths(t, ruleWords, specialPlaces)
+		p.interpreters = parseInterpreters(t)
+		p.programs = parsePaths(t, ruleWords, append([]string{memoryKey, interpretersKey}, specialPlaces...))
+	}
+	if t := s.sub("commands"); t != nil {
+		p.commands = parseCommands(t)
 	}
 	if t := s.sub("secrets"); t != nil {
 		p.secrets = parsePaths(t, exemptionWords, specialPlaces)
@@ -109,6 +116,18 @@ func parseMemory(s *section) *bool {
 	}
 	yes := e.val.str == "allow"
 	return &yes
+}
+
+// interpretersKey stands for all interpreters in a table of programs.
+const interpretersKey = ":interpreters"
+
+func parseInterpreters(s *section) *classRule {
+	e := s.table.index[interpretersKey]
+	if e == nil {
+		return nil
+	}
+	action := parseAction(s.choice(interpretersKey, ruleWords...))
+	return &classRule{action, e.pos}
 }
 
 // parsePaths reads a table of patterns. Specials may be tables of patterns

@@ -67,8 +67,8 @@ func TestDesignExample(t *testing.T) {
 			t.Errorf("%v: rule %q by %q", layer, d.Rule, d.By)
 		}
 		e := p.Explain(ask("read /home/u/ws/prod.env"))
-		if e.Pos != (Pos{"design.toml", 11, 1}) || e.Enforced != "gate" || e.Action != event.ActionDeny {
-			t.Errorf("%v: explained at %v by %q, %v", layer, e.Pos, e.Enforced, e.Action)
+		if e.Pos != (Pos{"design.toml", 11, 1}) || e.Enforced != "gate" || e.Decision.Action != event.ActionDeny {
+			t.Errorf("%v: explained at %v by %q, %v", layer, e.Pos, e.Enforced, e.Decision.Action)
 		}
 	}
 }
@@ -90,6 +90,22 @@ var faultTable = []struct{ text, want string }{
 	{head + "[permissions.x.filesystem]\n\"/a\" = \"read\"\n\"/a\" = \"read\"", `p.toml:5:1: key "/a" is written twice, first at p.toml:4:1`},
 	{head + head, `p.toml:3:14: the table is written twice, first at p.toml:1:14`},
 	{"[[permissions]]", "a list of tables"},
+	{head + "[permissions.x.commands]\ndestructve = \"ask\"", `unknown key "destructve" in permissions.x.commands; did you mean "destructive"?`},
+	{head + "[permissions.x.commands]\nremote = \"aks\"", `p.toml:4:10: permissions.x.commands.remote is "aks"; did you mean "ask"?`},
+	{head + "[permissions.x.commands]\nbulk = { files = 5 }", "p.toml:4:8: permissions.x.commands.bulk needs files, window and action"},
+	{head + "[permissions.x.commands]\nbulk = { files = 999999, window = \"1s\", action = \"ask\" }", "more than 10000"},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"git\"", "p.toml:3:26: a rule of permissions.x.commands.rule needs either a class or an action"},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"git\"\nclass = \"remote\"\naction = \"deny\"", "needs either a class or an action"},
+	{head + "[[permissions.x.commands.rule]]\naction = \"deny\"", "names no program"},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"/usr/bin/git\"\naction = \"deny\"", "is not the name of a program; a program is called by its file name"},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"git\"\nflags = [\"force\"]\naction = \"deny\"", `p.toml:5:1: "force" in permissions.x.commands.rule.flags is no option`},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"git\"\noperands = [\":outsde\"]\naction = \"deny\"", `did you mean ":outside"?`},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"git\"\nvalues = \"-c\"\naction = \"deny\"", "has only one of values and texts"},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"git\"\nklass = \"remote\"\naction = \"deny\"", `unknown key "klass"`},
+	{head + "[permissions.x.commands]\nrule = 3", "permissions.x.commands.rule is a number; write [[permissions.x.commands.rule]] over each"},
+	{head + "[permissions.x.commands.rule]\nprogram = \"git\"", "permissions.x.commands.rule is a table; write [[permissions.x.commands.rule]] over each"},
+	{head + "[[permissions.x.commands.rule]]\nprogram = \"git\"\naction = \"deny\"\n[permissions.x.commands.rule]", "the table is written twice"},
+	{head + "[permissions.x.exec]\n\":interpreters\" = \"read\"", `is "read"; expected one of: allow, ask, deny`},
 	{"[permissions.x]\nextends = \"y\"", `p.toml:2:11: profile "x" extends "y", which is not there`},
 	{"[permissions.x]\nextends = \"y\"\n[permissions.y]\nextends = \"x\"", "profiles extend one another in a circle: x → y → x"},
 	{"[permissions.x]\nextends = \"x\"", "in a circle: x → x"},

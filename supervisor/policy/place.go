@@ -263,7 +263,7 @@ func (p *placer) exempt(list []pathRule, g guard) []rule {
 func (p *placer) protected(exempt []pathRule) []rule {
 	var out []rule
 	for _, g := range p.tables.protected {
-		base := rule{below: true, word: wordDeny, reason: g.reason, guard: guardConfig, born: g.born, pos: Pos{File: "built-in protected"}}
+		base := rule{below: true, word: g.word, reason: g.reason, guard: guardConfig, born: g.born, pos: Pos{File: "built-in protected"}}
 		add := func(dirs []string, prefix string, patterns []string, r rule) {
 			for _, d := range dirs {
 				for _, pattern := range patterns {
@@ -284,7 +284,7 @@ func (p *placer) protected(exempt []pathRule) []rule {
 	}
 	for _, d := range p.host.Protected {
 		out = append(out, rule{
-			text: d, glob: quote(d), below: true, word: wordDeny, guard: guardConfig, reason: "protected configuration: a program of the host runs it",
+			text: d, glob: quote(d), below: true, word: wordAsk, guard: guardConfig, reason: "protected configuration: a program of the host runs it",
 		})
 	}
 	return append(append(out, passes(noGuard)), p.exempt(exempt, noGuard)...)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -59,7 +60,7 @@ func (p *Policy) fillReasons() {
 		for i := range set.rules {
 			r := &set.rules[i]
 			if l := &set.layers[r.layer]; l.profile {
-				r.reason = r.denial(l)
+				r.reason = r.denial(cmp.Or(r.by, l.name))
 			} else if r.reason == "" {
 				r.reason = l.name
 			}
@@ -67,9 +68,9 @@ func (p *Policy) fillReasons() {
 	}
 }
 
-func (r *rule) denial(l *layer) string {
+func (r *rule) denial(by string) string {
 	if r.action == event.ActionDeny || r.word == wordDeny || r.word == wordHide {
-		return "denied by " + l.name
+		return "denied by " + by
 	}
 	switch r.word {
 	case wordRead:
@@ -77,7 +78,7 @@ func (r *rule) denial(l *layer) string {
 	case wordList:
 		return "may only be listed"
 	}
-	return "asked for by " + l.name
+	return "asked for by " + by
 }
 
 // Capabilities are the capabilities that a command run as root keeps, as

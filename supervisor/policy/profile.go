@@ -39,6 +39,16 @@ func (l Layer) String() string {
 	return "built-in"
 }
 
+// ParseLayer is the layer of a word.
+func ParseLayer(word string) (Layer, bool) {
+	for l := Envelope; l <= BuiltIn; l++ {
+		if l.String() == word {
+			return l, true
+		}
+	}
+	return 0, false
+}
+
 // Source is the text of one policy file.
 type Source struct {
 	// Name is how messages call the file, normally its path.
@@ -74,17 +84,21 @@ type profile struct {
 	recordOnly *bool
 	signals    string // "session" or "any"; "" is session
 
-	files     []pathRule
-	programs  []pathRule
-	memory    *bool // running anonymous files
-	secrets   []pathRule
-	protected []pathRule
-	env       *envRules
-	network   *network
-	caps      *names
-	kernel    *names
-	limits    *Limits
-	approval  *Approval
+	files    []pathRule
+	always   []pathRule // hold whatever more specific patterns say
+	programs []pathRule
+	memory   *bool // running anonymous files
+	// interpreters is what exec says of the class of interpreters.
+	interpreters *classRule
+	secrets      []pathRule
+	protected    []pathRule
+	env          *envRules
+	network      *network
+	caps         *names
+	kernel       *names
+	limits       *Limits
+	approval     *Approval
+	commands     *commandRules
 }
 
 // names is a list of names, where "*" stands for all.

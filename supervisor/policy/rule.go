@@ -23,6 +23,9 @@ type rule struct {
 	reason string
 	guard  guard
 	born   bornRule
+	by     string // the profile, of a rule that shares its layer with others'
+	// link is set for the rule about where a link leads that a rule names.
+	link bool
 	// rank decides between rules of one layer with the same glob: the larger
 	// stays.
 	rank int
@@ -56,8 +59,9 @@ type layer struct {
 	origin Layer
 	// closed layers deny what they do not name.
 	closed bool
-	// profile layers are written by people; the others are built in.
-	profile bool
+	// profile layers are written by people; the others are built in. Of those the
+	// bound ones have no more exceptions than an envelope lets be made.
+	profile, bound bool
 }
 
 // ruleSet is layers of rules with their automaton. A policy has several: layers
@@ -232,8 +236,11 @@ func (r *rule) verdict() verdict {
 		return verdict{exec: event.ActionAllow}
 	}
 	if r.guard == guardConfig || r.guard == guardLink {
-		if r.word == wordDeny {
+		switch r.word {
+		case wordDeny:
 			return verdict{write: event.ActionDeny}
+		case wordAsk:
+			return verdict{write: event.ActionAsk}
 		}
 		return verdict{}
 	}

@@ -108,6 +108,43 @@ func (s *section) texts(name string) (out []string, at Pos, said bool) {
 	return out, v.pos, true
 }
 
+// words is a text, or a list of texts.
+func (s *section) words(name string) (out []string, at Pos) {
+	if e := s.table.index[name]; e != nil && e.val.kind == unstable.String {
+		text, at := s.str(name)
+		if text == "" {
+			s.faults.add(at, "expected a text that is not empty", "%s.%s is empty", s.what, name)
+			return nil, at
+		}
+		return []string{text}, at
+	}
+	out, at, _ = s.texts(name)
+	return out, at
+}
+
+// tables is a list of tables, written [[name]] or as a list of inline tables.
+func (s *section) tables(name string) []*section {
+	s.known = append(s.known, name)
+	e := s.table.index[name]
+	if e == nil {
+		return nil
+	}
+	e.used = true
+	if e.val.kind != unstable.ArrayTable && e.val.kind != unstable.Array {
+		s.faults.add(e.val.pos, "write [["+s.what+"."+name+"]] over each", "%s.%s is %s", s.what, name, kindName(e.val.kind))
+		return nil
+	}
+	var out []*section
+	for _, one := range e.val.list {
+		if one.table == nil {
+			s.faults.add(one.pos, "expected a table", "%s.%s holds %s", s.what, name, kindName(one.kind))
+			continue
+		}
+		out = append(out, &section{faults: s.faults, table: one.table, what: s.what + "." + name})
+	}
+	return out
+}
+
 // choice is one of words, or "".
 func (s *section) choice(name string, words ...string) string {
 	got, pos := s.str(name)
@@ -158,6 +195,8 @@ func kindName(k unstable.Kind) string {
 		return "a list"
 	case unstable.InlineTable:
 		return "a table"
+	case unstable.ArrayTable:
+		return "a list of tables"
 	}
 	return "a date"
 }

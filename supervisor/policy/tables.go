@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/reeve-audit/reeve/supervisor/policy/command"
 )
 
 //go:embed data/grounds.toml
@@ -37,6 +39,11 @@ type tables struct {
 	envDefault []string
 	envSecrets []string
 	profiles   map[string]*profile
+	// commands are the rules about command lines, interpreters the programs of
+	// that class.
+	commands     *command.Tables
+	interpreters []string
+	scratch      scratchNames
 }
 
 // ground is what a special stands for.
@@ -51,6 +58,7 @@ type secretGroup struct {
 // protectedGroup is one table of protected.toml.
 type protectedGroup struct {
 	reason                        string
+	word                          word // of changes: ask or deny
 	born                          bornRule
 	any, root, exact, links, pass []string
 }
@@ -60,6 +68,7 @@ type cacheTable struct {
 	name      string
 	read      []string
 	set, seed []pair
+	readers   []string
 }
 
 type pair struct{ key, value string }
@@ -88,6 +97,7 @@ var embedded = sync.OnceValues(func() (*tables, error) {
 	t.envDefault, _, _ = env.texts("default")
 	t.envSecrets, _, _ = env.texts("secrets")
 	env.finish()
+	t.readCommands(&faults)
 	for _, name := range builtInNames {
 		text := builtInTexts[name]
 		f := parseFile(Source{Name: "built-in " + name, Layer: BuiltIn, Text: []byte(text)}, &faults)
@@ -159,7 +169,7 @@ func (t *tables) readProtected(s *section) {
 	s.each(func(_ string, g *section) {
 		reason, _ := g.str("reason")
 		t.protected = append(t.protected, protectedGroup{
-			reason: reason, born: bornRules[g.choice("born", "never", "samples", "content", "all")],
+			reason: reason, word: parseWord(g.choice("change", "deny", "ask")), born: bornRules[g.choice("born", "never", "samples", "content", "all")],
 			any: g.list("any"), root: g.list("root"), exact: g.list("exact"), links: g.list("links"), pass: g.list("pass"),
 		})
 	})
@@ -167,7 +177,7 @@ func (t *tables) readProtected(s *section) {
 
 func (t *tables) readCaches(s *section) {
 	s.each(func(name string, g *section) {
-		t.caches = append(t.caches, cacheTable{name, g.list("read"), g.pairs("set"), g.pairs("seed")})
+		t.caches = append(t.caches, cacheTable{name, g.list("read"), g.pairs("set"), g.pairs("seed"), g.list("readers")})
 	})
 }
 

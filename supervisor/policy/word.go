@@ -29,6 +29,7 @@ func (w word) String() string { return wordNames[w] }
 var (
 	accessWords    = []string{"deny", "hide", "ask", "list", "read", "ask-write", "write"}
 	specialWords   = []string{"deny", "hide", "ask", "read", "ask-write", "write"}
+	alwaysWords    = []string{"deny", "hide", "ask", "read", "ask-write"}
 	exemptionWords = []string{"read", "write"}
 	ruleWords      = []string{"allow", "ask", "deny"}
 )

@@ -1,0 +1,275 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/reeve-audit/reeve/tracer"
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/gate"
+	"github.com/reeve-audit/reeve/tracer/lsm"
+)
+
+// needsRoot skips a test that loads programs, unless root is required.
+func needsRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	if strings.Contains(os.Getenv("REQUIRE"), "root") {
+		t.Fatal("REQUIRE=root, but this test needs root")
+	}
+	t.Skip("needs root: loads BPF programs")
+}
+
+const hidingText = `
+[permissions.h]
+extends = ":workspace"
+[permissions.h.filesystem]
+"/srv" = "read"
+"/srv/h*" = "hide"
+"/srv/a" = "ask"
+"/srv/w" = "ask-write"
+[permissions.h.exec]
+"/usr/bin/x" = "deny"
+"/usr/lib/**/*.so" = "ask"
+`
+
+// TestHooksAgree asks the three who must say the same: Decide, Explain and the
+// kernel's own run of the automata.
+func TestHooksAgree(t *testing.T) {
+	needsRoot(t)
+	policies := []*Policy{
+		load(t, ""), load(t, "privileged-manual"), load(t, "read-only"), load(t, "observe"),
+		load(t, "h", source(Session, hidingText)), load(t, "", source(Project, designText)),
+	}
+	for _, p := range policies {
+		rules := hookRules(t, p)
+		j, err := lsm.NewJudge(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		denied := 0
+		r := rand.New(rand.NewPCG(3, 4))
+		for range 1000 {
+			req := randomOpen(r)
+			d, e := p.Decide(req), p.Explain(req)
+			if e.Decision != d {
+				t.Fatalf("%s: %+v: explained %+v, decided %+v", p.Name(), req, e.Decision, d)
+			}
+			q := lsm.Question{Path: req.Object.Path, Need: req.Access, Made: req.Object.Kind == event.ObjectMissing}
+			if q.Made {
+				q.Need = event.AccessWrite
+			}
+			got, err := j.Ask(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := opensWith(d); got.Errno != want {
+				t.Fatalf("%s: %s of %q (made %v): the hooks say %d (%s), the policy %d %+v", p.Name(), req.Access, req.Object.Path, q.Made, got.Errno, got.Why, want, d)
+			}
+			if got.Errno != 0 {
+				denied++
+			}
+		}
+		if denied < 10 {
+			t.Errorf("%s: %d denials: the test is too easy", p.Name(), denied)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func hookRules(t testing.TB, p *Policy) *lsm.Rules {
+	t.Helper()
+	plan, err := p.LowerHooks(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Hooks
+}
+
+func opensWith(d event.Decision) int32 {
+	if d.Action == event.ActionAllow {
+		return 0
+	}
+	if d.Errno == 0 {
+		return int32(syscall.EACCES)
+	}
+	return d.Errno
+}
+
+// randomOpen opens, makes or runs what may or may not be somewhere.
+func randomOpen(r *rand.Rand) *event.Request {
+	path := randomPath(r)
+	switch r.IntN(8) {
+	case 0:
+		path = []string{"/dev/pts/3", "/dev/pts/ptmx", "/dev/tty", "/dev/tty1", "/dev/ttyS0/x", "/dev/console", "/dev/vcsa", "/dev/pts", "/dev/hvc0", "/"}[r.IntN(10)]
+	case 1:
+		path = []string{"/srv", "/srv/", "/usr/bin", "/usr/lib", "/tmp/reeve-01S", "/tmp/reeve-02T"}[r.IntN(6)]
+		path = strings.TrimSuffix(path, "/") + "/" + []string{"h", "hx", "a", "w", "x", "l.so"}[r.IntN(6)]
+	}
+	// Numbers of tasks are not the session's own here: nobody is.
+	path = strings.ReplaceAll(path, "/proc/77", "/proc/4000000")
+	accesses := []event.Access{event.AccessRead, event.AccessWrite, event.AccessRead | event.AccessWrite, event.AccessExec}
+	req := &event.Request{Op: event.OpOpen, Access: accesses[r.IntN(len(accesses))], Task: event.Task{PID: 77, TID: 77},
+		Object: event.Object{Kind: event.ObjectFile, Path: path}}
+	if r.IntN(4) == 0 && req.Access != event.AccessExec {
+		req.Op, req.Object.Kind = event.OpCreate, event.ObjectMissing
+		req.Access |= event.AccessWrite | event.AccessCreate
+	}
+	if req.Access == event.AccessExec {
+		req.Op = event.OpExec
+	}
+	return req
+}
+
+// TestHookTable is the size of the table for 500 rules.
+func TestHookTable(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("[permissions.many]\nextends = \":workspace\"\n[permissions.many.filesystem]\n")
+	for i := range 500 {
+		fmt.Fprintf(&b, "\"/srv/project-%d/**/data-%d*.bin\" = \"%s\"\n", i%50, i, []string{"deny", "read", "write"}[i%3])
+	}
+	p := load(t, "many", source(Session, b.String()))
+	cells := 0
+	for _, plane := range hookRules(t, p).Planes {
+		if plane.Auto != nil {
+			tables := plane.Auto.Tables()
+			cells += len(tables.Next) + len(tables.Accept)
+		}
+	}
+	size := 4
+	for size < 4*cells { // it is a power of two
+		size *= 2
+	}
+	t.Logf("%d bytes", size)
+	if size > 4<<20 {
+		t.Errorf("the table takes %d bytes, more than 4 MiB", size)
+	}
+}
+
+func BenchmarkHook(b *testing.B) {
+	needsRoot(b)
+	p, err := Load(nil, DefaultProfile, testHost())
+	if err != nil {
+		b.Fatal(err)
+	}
+	j, err := lsm.NewJudge(hookRules(b, p))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer j.Close()
+	const times = 1000
+	for _, n := range []int{20, 60, 250, 4000} {
+		path := "/home/u/ws/" + strings.Repeat("abcdefghi/", n/10)
+		path = strings.TrimSuffix(path[:n], "/")
+		for _, record := range []bool{false, true} {
+			b.Run(fmt.Sprintf("bytes=%d/record=%v", n, record), func(b *testing.B) {
+				var total, runs float64
+				for b.Loop() {
+					a, err := j.Ask(lsm.Question{Path: path, Need: event.AccessRead, Times: times, Record: record})
+					if err != nil || a.Errno != 0 {
+						b.Fatal(a, err)
+					}
+					total, runs = total+float64(a.Took), runs+times
+				}
+				b.ReportMetric(total/runs, "ns/judgement")
+			})
+		}
+	}
+}
+
+// TestLowerHooks is what each profile leaves to the hooks.
+func TestLowerHooks(t *testing.T) {
+	const hook, perform, cont = gate.Hook, gate.Perform, gate.Continue
+	for _, tt := range []struct {
+		profile                   string
+		read, write, tree, signal gate.Handling
+		names                     bool
+		closed                    lsm.Surface
+	}{
+		{"read-only", hook, perform, perform, cont, false, lsm.Mount | lsm.Connect | lsm.Tree | lsm.Socket | lsm.Ptrace | lsm.BPF},
+		{"workspace-edit-no-net", hook, perform, perform, cont, false, lsm.Mount | lsm.Connect | lsm.Bind | lsm.Send | lsm.Namespace},
+		{"privileged-manual", hook, perform, perform, cont, false, lsm.Mount | lsm.Connect},
+		{"observe", hook, hook, cont, cont, true, 0},
+	} {
+		p := load(t, tt.profile)
+		plan, err := p.LowerHooks(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := plan.Handling
+		if h[gate.Read] != tt.read || h[gate.Write] != tt.write || h[gate.Tree] != tt.tree || h[gate.Signal] != tt.signal || h[gate.Exec] != cont {
+			t.Errorf("%s: %v", tt.profile, h)
+		}
+		if plan.Hooks.Names != tt.names || plan.Hooks.Closed&tt.closed != tt.closed || tt.closed == 0 && plan.Hooks.Closed != 0 {
+			t.Errorf("%s: names %v, closed %x", tt.profile, plan.Hooks.Names, plan.Hooks.Closed)
+		}
+		if plan.Floor.HandledFS != 0 || len(plan.Floor.Paths) > 0 {
+			t.Errorf("%s: Landlock would refuse what the hooks allow: %+v", tt.profile, plan.Floor)
+		}
+		strict, err := p.LowerHooks(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strict.Handling[gate.Read] == hook || strict.Handling[gate.Write] == hook {
+			t.Errorf("%s, strict: %v", tt.profile, strict.Handling)
+		}
+	}
+}
+
+// TestRingOpensNames: where a session may have a ring, the hooks of names and
+// attributes have work.
+func TestRingOpensNames(t *testing.T) {
+	p := load(t, "r", source(Session, "[permissions.r]\nextends = \":workspace\"\n[permissions.r.kernel]\nallow = [\"io_uring\"]\n"))
+	rules := hookRules(t, p)
+	if !rules.Names || rules.Closed&lsm.Xattr == 0 || rules.Closed&lsm.Tree == 0 {
+		t.Errorf("names %v, closed %x", rules.Names, rules.Closed)
+	}
+}
+
+// TestTrapped is the table of what is notified, profile by profile and engine by
+// engine.
+func TestTrapped(t *testing.T) {
+	var b strings.Builder
+	for _, name := range builtInNames {
+		p := load(t, name)
+		performed, err := p.Lower()
+		if err != nil {
+			t.Fatal(err)
+		}
+		hooked, err := p.LowerHooks(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s\n", name)
+		trapped(&b, "unotify", &performed)
+		trapped(&b, "lsm", &hooked)
+	}
+	golden(t, "trapped.golden", b.String())
+}
+
+func trapped(b *strings.Builder, engine string, plan *tracer.Plan) {
+	h := plan.Handling
+	h[gate.Signal] = gate.Continue // as at every start
+	var always, some []string
+	for _, r := range gate.Rules(h, plan.AllowKernel, true, true) {
+		switch {
+		case r.Errno != 0:
+		case len(r.Any) > 0:
+			some = append(some, r.Name)
+		default:
+			always = append(always, r.Name)
+		}
+	}
+	slices.Sort(always)
+	slices.Sort(some)
+	fmt.Fprintf(b, "  %s\n    by their arguments: %s\n    always: %s\n", engine, strings.Join(some, " "), strings.Join(always, " "))
+}
