@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -21,12 +23,23 @@ type PolicyCache struct{ dir string }
 // PolicyCache is the state's cache of compiled policies.
 func (st *State) PolicyCache() *PolicyCache { return &PolicyCache{filepath.Join(st.Dir, cacheName)} }
 
-// Get is the value of a key.
+// Get is the value of a key. It is the file itself, mapped for as long as the
+// process lives, since it is decoded into other memory at once anyway. Files are
+// replaced and removed, never written to again.
 func (c *PolicyCache) Get(key string) ([]byte, bool) {
 	if !isCacheKey(key) {
 		return nil, false
 	}
-	data, err := os.ReadFile(filepath.Join(c.dir, key))
+	f, err := os.Open(filepath.Join(c.dir, key))
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil, false
+	}
+	data, err := unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
 	return data, err == nil
 }
 

@@ -36,7 +36,7 @@ const (
 func Collect(f Facts) (policy.Host, []string) {
 	h := policy.Host{
 		Home: f.User.Home, User: f.User.Name, UID: f.User.UID,
-		Tmp: f.TempDir, StateDir: f.StateDir,
+		Tmp: f.TempDir, StateDir: f.StateDir, Follow: follow, Links: map[string]string{},
 	}
 	var notes []string
 	if h.Home == "" {
@@ -65,6 +65,15 @@ func Collect(f Facts) (policy.Host, []string) {
 		}
 	}
 	return h, notes
+}
+
+// follow is where a path leads, "" when nothing stands there.
+func follow(path string) string {
+	to, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	return to
 }
 
 var hooksPath = regexp.MustCompile(`(?im)^[ \t]*hooksPath[ \t]*=[ \t]*"?([^"\r\n#;]+)`)

@@ -109,7 +109,7 @@ func TestRepositoriesIsBounded(t *testing.T) {
 }
 
 func TestSources(t *testing.T) {
-	root := tree(t, "config/reeve/", "ws/", "a.toml", "etc/")
+	root := tree(t, "config/reeve/", "ws/", "a.toml")
 	write := func(name, text string, mode os.FileMode) string {
 		t.Helper()
 		path := filepath.Join(root, name)
@@ -122,7 +122,7 @@ func TestSources(t *testing.T) {
 	write("ws/"+ProjectFile, "project", 0o644)
 	named := write("a.toml", "session", 0o600)
 	cfg := SourceConfig{
-		Envelope: filepath.Join(root, "etc/policy.toml"), ConfigDir: root + "/config",
+		Envelope: filepath.Join(root, "none/envelope.toml"), ConfigDir: root + "/config",
 		Workspaces: []Workspace{{Path: root + "/ws"}}, Named: []string{named},
 	}
 	layers := func() string {
@@ -141,26 +141,6 @@ func TestSources(t *testing.T) {
 	}
 	if got := layers(); got != "user=user project=project session=session" {
 		t.Errorf("got %s", got)
-	}
-	if os.Geteuid() == 0 {
-		envelope := write("etc/policy.toml", "envelope", 0o644)
-		if got := layers(); got != "envelope=envelope user=user project=project session=session" {
-			t.Errorf("got %s", got)
-		}
-		for _, path := range []string{envelope, filepath.Dir(envelope)} {
-			if err := os.Chmod(path, 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if got := layers(); !strings.Contains(got, "others than root can write it") {
-				t.Errorf("an envelope with %s writable by all: %s", path, got)
-			}
-			if err := os.Chmod(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.Remove(envelope); err != nil {
-			t.Fatal(err)
-		}
 	}
 	cfg.Named = []string{root + "/none.toml"}
 	if got := layers(); !strings.Contains(got, "none.toml: no such file") {
@@ -258,21 +238,64 @@ func TestSeed(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	host := t.TempDir()
+	large := strings.Repeat("x", mirrorCopy+1)
+	write(t, host+"/content/ab/small", "one")
+	write(t, host+"/content/ab/large", large)
+	write(t, host+"/index/cd", "two")
+	write(t, host+"/taken/ef", "three")
 	links := []policy.CacheLink{
-		{Name: s.TempDir + "/cache/npm/_cacache/content-v2", Target: "/home/u/.npm/_cacache/content-v2"},
-		{Name: s.TempDir + "/cache/npm/_cacache/index-v5", Target: "/home/u/.npm/_cacache/index-v5"},
+		{Name: s.TempDir + "/cache/npm/content", Target: host + "/content"},
+		{Name: s.TempDir + "/cache/npm/gone", Target: host + "/gone"},
+		{Name: s.TempDir + "/cache/npm/taken", Target: host + "/taken"},
+		{Name: s.TempDir + "/cache/out/index", Target: host + "/index"},
 	}
-	if err := s.Seed(links, &Owner{os.Geteuid(), os.Getegid()}); err != nil {
+	x, err := s.Seeder(links, &Owner{os.Geteuid(), os.Getegid()})
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range links {
-		if got, err := os.Readlink(l.Name); err != nil || got != l.Target {
-			t.Errorf("%s leads to %q, %v", l.Name, got, err)
+	// A task was faster: one place is its own, another leads out of its directory.
+	out := t.TempDir()
+	write(t, s.TempDir+"/cache/npm/taken", "mine")
+	if err := os.Symlink(out, s.TempDir+"/cache/out"); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Seed(); err == nil {
+		t.Error("nothing was said of a place that leads out of the session's temp directory")
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	if names, err := os.ReadDir(out); err != nil || len(names) > 0 {
+		t.Errorf("made outside: %v, %v", names, err)
+	}
+	for name, want := range map[string]string{"content/ab/small": "one", "content/ab/large": large, "taken": "mine"} {
+		if got, err := os.ReadFile(s.TempDir + "/cache/npm/" + name); err != nil || string(got) != want {
+			t.Errorf("%s has %d bytes, %v", name, len(got), err)
 		}
 	}
+	if got, err := os.Readlink(s.TempDir + "/cache/npm/content/ab/large"); err != nil || got != host+"/content/ab/large" {
+		t.Errorf("the large file leads to %q, %v", got, err)
+	}
+	if err := os.WriteFile(s.TempDir+"/cache/npm/content/ab/small", []byte("new"), 0); err != nil {
+		t.Errorf("the small file cannot be written: %v", err)
+	}
+	if got, err := os.ReadFile(host + "/content/ab/small"); err != nil || string(got) != "one" {
+		t.Errorf("the host's file is %q, %v", got, err)
+	}
 	for _, name := range []string{"/etc/x", s.TempDir + "/../x", s.TempDir} {
-		if err := s.Seed([]policy.CacheLink{{Name: name, Target: "/y"}}, nil); err == nil {
-			t.Errorf("a link at %s was made", name)
+		if _, err := s.Seeder([]policy.CacheLink{{Name: name, Target: host}}, nil); err == nil {
+			t.Errorf("a link at %s was taken", name)
 		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -14,8 +14,10 @@ import (
 // Manifest says what a session is. It stands in the session's directory and, as
 // JSON, in the first record of its stream.
 type Manifest struct {
-	Version int       `json:"v"`
-	Session string    `json:"session"`
+	Version int    `json:"v"`
+	Session string `json:"session"`
+	// Parent is the session that this one was begun inside, if there is one.
+	Parent  string    `json:"parent,omitempty"`
 	Started time.Time `json:"started"`
 	Argv    []Text    `json:"argv"`
 	Cwd     Text      `json:"cwd"`
@@ -38,6 +40,8 @@ type Manifest struct {
 	Engine       string   `json:"engine"`
 	Gaps         []string `json:"gaps,omitempty"`
 	TempDir      string   `json:"temp_dir"`
+	// Basis is what the session's decisions stand on.
+	Basis *Basis `json:"basis,omitempty"`
 	// Ended and Status are stated when the session has ended in order.
 	Ended  *time.Time `json:"ended,omitempty"`
 	Status *int       `json:"status,omitempty"`

@@ -37,6 +37,9 @@ type Config struct {
 	// TempOwner is who the private temp directory belongs to: the user the
 	// command runs as. Nil means the user reeve runs as.
 	TempOwner *Owner
+	// Temp is the private temp directory of an outer session, which this one
+	// shares: it is neither made nor removed.
+	Temp string
 	// MinFree is how many bytes must be free below the state before a session
 	// may start; zero means DefaultMinFree.
 	MinFree uint64
@@ -59,7 +62,8 @@ type Session struct {
 	// tasks use as TMPDIR.
 	Dir, TempDir string
 
-	lock *os.File
+	lock   *os.File
+	shared bool // TempDir is another session's
 }
 
 // BusDir is where the session's stream is kept until the store has it.
@@ -86,6 +90,10 @@ func (st *State) Create(cfg Config) (*Session, error) {
 	s := &Session{ID: id.String(), Dir: st.dirOf(id.String())}
 	if err := s.makeDir(); err != nil {
 		return nil, fullDisk(fmt.Errorf("make session directory %s: %w", s.Dir, err))
+	}
+	if cfg.Temp != "" {
+		s.TempDir, s.shared = cfg.Temp, true
+		return s, nil
 	}
 	if err := s.makeTemp(cfg); err != nil {
 		return nil, errors.Join(err, s.Discard())
@@ -145,11 +153,7 @@ func (s *Session) makeTemp(cfg Config) error {
 
 // Discard undoes Create, for a session that did not start.
 func (s *Session) Discard() error {
-	var err error
-	if s.TempDir != "" {
-		err = removeTemp(s.TempDir)
-	}
-	return errors.Join(err, os.RemoveAll(s.Dir), s.lock.Close())
+	return errors.Join(s.removeTemp(), os.RemoveAll(s.Dir), s.lock.Close())
 }
 
 // Close ends the session on disk: it removes the temp directory with its content
@@ -157,7 +161,7 @@ func (s *Session) Discard() error {
 // session but its manifest; then it gives up the lock. Close may be called once,
 // when no task of the session lives any more.
 func (s *Session) Close(stored bool) error {
-	err := errors.Join(removeTemp(s.TempDir), os.RemoveAll(s.ScratchDir()))
+	err := errors.Join(s.removeTemp(), os.RemoveAll(s.ScratchDir()))
 	if stored {
 		err = errors.Join(err, strip(s.Dir))
 	}
@@ -177,6 +181,13 @@ func strip(dir string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (s *Session) removeTemp() error {
+	if s.shared {
+		return nil
+	}
+	return removeTemp(s.TempDir)
 }
 
 // removeTemp deletes a session's temp directory. A tool may have left read-only

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,9 @@ import (
 // Where policies are found that nobody names.
 const (
 	// EnvelopeFile is root's: what it denies nobody may allow.
-	EnvelopeFile = "/etc/reeve/policy.toml"
+	EnvelopeFile = "/etc/reeve/envelope.toml"
+	// EmbeddedEnvelope is what messages call the envelope in the binary.
+	EmbeddedEnvelope = "envelope built into reeve"
 	// ProjectFile is a workspace's own, which can only narrow.
 	ProjectFile = ".reeve.toml"
 	userFile    = "reeve/policy.toml"
@@ -23,7 +26,11 @@ const (
 
 // SourceConfig says where to look for policies.
 type SourceConfig struct {
-	// Envelope replaces EnvelopeFile, for tests.
+	// Embedded is the text of the envelope that was built into the binary; blank
+	// is none. It holds beside that of EnvelopeFile.
+	Embedded string
+	// Envelope replaces EnvelopeFile, for tests. Nothing that a user can set may
+	// come here.
 	Envelope string
 	// ConfigDir is the user's configuration directory: $XDG_CONFIG_HOME or
 	// ~/.config.
@@ -44,7 +51,11 @@ func UserConfigDir(getenv func(string) string) string {
 	return ""
 }
 
-// Sources reads the policy files of all layers, the widest authority first, and
+// UserFile is the user's own policy file in a configuration directory, which
+// need not be there.
+func UserFile(configDir string) string { return filepath.Join(configDir, userFile) }
+
+// Sources gives the policies of all layers, the widest authority first, and
 // names the files that were read. A file that is there and cannot be read is an
 // error: leaving it out could allow what it denies.
 func Sources(cfg SourceConfig) (sources []policy.Source, files []string, err error) {
@@ -57,9 +68,12 @@ func Sources(cfg SourceConfig) (sources []policy.Source, files []string, err err
 		layer policy.Layer
 		must  bool
 	}
+	if strings.TrimSpace(cfg.Embedded) != "" {
+		sources = append(sources, policy.Source{Name: EmbeddedEnvelope, Layer: policy.Envelope, Text: []byte(cfg.Embedded)})
+	}
 	places := []place{{envelope, policy.Envelope, false}}
 	if cfg.ConfigDir != "" {
-		places = append(places, place{filepath.Join(cfg.ConfigDir, userFile), policy.User, false})
+		places = append(places, place{UserFile(cfg.ConfigDir), policy.User, false})
 	}
 	for _, ws := range cfg.Workspaces {
 		places = append(places, place{filepath.Join(ws.Path, ProjectFile), policy.Project, false})
@@ -85,44 +99,51 @@ func Sources(cfg SourceConfig) (sources []policy.Source, files []string, err err
 }
 
 // ReadSource reads one policy file. An envelope that others than root could have
-// written is refused.
+// written or put there is refused.
 func ReadSource(path string, layer policy.Layer) (policy.Source, error) {
-	fail := func(err error) (policy.Source, error) {
-		return policy.Source{}, fmt.Errorf("read policy %s: %w", path, reason(err))
-	}
-	// A FIFO must not make us wait for its writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	src := policy.Source{Name: path, Layer: layer}
+	f, err := openSource(path, layer)
 	if err != nil {
-		return fail(err)
+		return src, err
 	}
 	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fail(err)
+	if src.Text, err = io.ReadAll(io.LimitReader(f, policy.MaxSource+1)); err != nil {
+		return src, inPolicy(path, err)
 	}
-	switch {
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		return fail(unix.EISDIR)
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return fail(errors.New("not a regular file"))
-	case layer == policy.Envelope && !(rootsAlone(&st) && rootsDir(path)):
-		return policy.Source{}, withHint(fmt.Errorf("read policy %s: others than root can write it", path),
-			"chown root: "+filepath.Dir(path)+" "+path+" && chmod go-w "+filepath.Dir(path)+" "+path)
+	if len(src.Text) > policy.MaxSource {
+		return src, inPolicy(path, fmt.Errorf("larger than %d bytes", policy.MaxSource))
 	}
-	text, err := io.ReadAll(io.LimitReader(f, policy.MaxSource+1))
-	if err != nil {
-		return fail(err)
-	}
-	if len(text) > policy.MaxSource {
-		return fail(fmt.Errorf("larger than %d bytes", policy.MaxSource))
-	}
-	return policy.Source{Name: path, Layer: layer, Text: text}, nil
+	return src, nil
 }
 
-func rootsAlone(st *unix.Stat_t) bool { return st.Uid == 0 && st.Mode&0o022 == 0 }
-
-// rootsDir says that only root can put another file in the place of path.
-func rootsDir(path string) bool {
+// openSource opens a regular file.
+func openSource(path string, layer policy.Layer) (*os.File, error) {
+	var f *os.File
+	var err error
+	if layer == policy.Envelope {
+		f, err = openRoots(path)
+	} else {
+		// A FIFO must not make us wait for its writer.
+		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	}
+	if err != nil {
+		return nil, inPolicy(path, err)
+	}
 	var st unix.Stat_t
-	return unix.Stat(filepath.Dir(path), &st) == nil && rootsAlone(&st)
+	if err = unix.Fstat(int(f.Fd()), &st); err == nil {
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+			return f, nil
+		case unix.S_IFDIR:
+			err = unix.EISDIR
+		default:
+			err = errors.New("not a regular file")
+		}
+	}
+	return nil, errors.Join(inPolicy(path, err), f.Close())
+}
+
+// inPolicy says which policy an error is about.
+func inPolicy(path string, err error) error {
+	return fmt.Errorf("read policy %s: %w", path, reason(err))
 }

@@ -102,6 +102,9 @@ func (st *State) StoreURL() string { return "sqlite://" + filepath.Join(st.Dir, 
 
 func (st *State) sessionsDir() string { return filepath.Join(st.Dir, sessionsName) }
 
+// SessionDir is the directory of a session.
+func (st *State) SessionDir(id string) string { return st.dirOf(id) }
+
 func (st *State) dirOf(id string) string { return filepath.Join(st.sessionsDir(), id) }
 
 // Sessions lists the ids of all sessions in the state, oldest first.
