@@ -30,9 +30,9 @@ type Message struct {
 // stream, each again until it is acked.
 type Source interface {
 	// Fetch waits until there is a message, at most until ctx ends, and returns
-	// what is there, at most max. Without wait, or when ctx ends, it may return
+	// what is there, at most most messages. Without wait, or when ctx ends, it may return
 	// none. The error is a broken connection and the like.
-	Fetch(ctx context.Context, max int, wait bool) ([]Message, error)
+	Fetch(ctx context.Context, most int, wait bool) ([]Message, error)
 }
 
 // Store keeps deliveries. Append returns when all of d is kept; a record of d
@@ -50,10 +50,11 @@ type CollectorConfig struct {
 	// Linger is how long the first message waits for others before the store
 	// is bothered: 50 ms.
 	Linger time.Duration
-	// Rows is how many records make a delivery complete: 8192.
+	// Rows is how many records make a delivery complete: 4096, some 4 MB.
 	Rows int
-	// Trim is called every TrimEvery messages (4096), so that the stream can
-	// drop what every consumer has acked. It may be nil.
+	// Trim is called every TrimEvery messages (64, some 10 MB), so that the
+	// stream can drop what every consumer has acked: a server holds each block of
+	// its file, 8 MB, in memory for a while. It may be nil.
 	Trim      func(context.Context) error
 	TrimEvery int
 	Log       *slog.Logger
@@ -78,10 +79,10 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 		cfg.Linger = 50 * time.Millisecond
 	}
 	if cfg.Rows <= 0 {
-		cfg.Rows = 8192
+		cfg.Rows = 4096
 	}
 	if cfg.TrimEvery <= 0 {
-		cfg.TrimEvery = 4096
+		cfg.TrimEvery = 64
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -97,7 +98,7 @@ func (c *Collector) Stop() { c.stop.stop() }
 // messages that are no batch of records. Read them after Run.
 func (c *Collector) Stored() uint64 { return c.stored }
 
-// Refused: see Stored.
+// Refused is the number of messages that are no batch of records, see Stored.
 func (c *Collector) Refused() uint64 { return c.refused }
 
 // Run collects until ctx ends (its error is returned) or, after Stop, until the

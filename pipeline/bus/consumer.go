@@ -20,7 +20,7 @@ const (
 
 // The bounds of what a consumer holds.
 const (
-	prefetchBytes    = 8 << 20
+	prefetchBytes    = 4 << 20
 	prefetchMessages = 64
 	maxAckPending    = 1 << 14
 	// askAgain is how long to wait for messages that the server has not sent yet,

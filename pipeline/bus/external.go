@@ -36,21 +36,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Bus, error) {
 	if cfg.Duplicates <= 0 {
 		cfg.Duplicates = time.Hour
 	}
-	opts := []nats.Option{
-		nats.Name("reeve"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond),
-		nats.Timeout(5 * time.Second),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil {
-				cfg.Log.Warn("the connection to NATS is lost; reconnecting", "err", err)
-			}
-		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) {
-			cfg.Log.Info("connected to NATS again", "server", nc.ConnectedUrlRedacted())
-		}),
-	}
-	if cfg.Credentials != "" {
-		opts = append(opts, nats.UserCredentials(cfg.Credentials))
-	}
+	opts := cfg.options("reeve", func() {})
 	nc, err := nats.Connect(cfg.URL, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", redact(cfg.URL), err)
@@ -71,6 +57,29 @@ func Dial(ctx context.Context, cfg DialConfig) (*Bus, error) {
 		return nil, fmt.Errorf("NATS at %s: %w", redact(cfg.URL), err)
 	}
 	return b, nil
+}
+
+// options are those of every connection to a server elsewhere; connected is
+// called whenever there is a new one.
+func (cfg *DialConfig) options(name string, connected func()) []nats.Option {
+	opts := []nats.Option{
+		nats.Name(name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond),
+		nats.Timeout(5 * time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				cfg.Log.Warn("the connection to NATS is lost; reconnecting", "err", err)
+			}
+		}),
+		nats.ConnectHandler(func(*nats.Conn) { connected() }),
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			cfg.Log.Info("connected to NATS again", "server", nc.ConnectedUrlRedacted())
+			connected()
+		}),
+	}
+	if cfg.Credentials != "" {
+		opts = append(opts, nats.UserCredentials(cfg.Credentials))
+	}
+	return opts
 }
 
 // DialRetry is Dial, again and again until it succeeds or ctx ends.
