@@ -65,9 +65,17 @@ func (a *arranger) step() bool {
 	if a.verbatim {
 		return false
 	}
+	if a.asksExec() {
+		return false // every further word is the command line's that is asked about
+	}
 	a.words = append(a.words, word)
 	a.rest = a.rest[1:]
 	return true
+}
+
+// asksExec reports whether what follows is the program of `policy explain exec`.
+func (a *arranger) asksExec() bool {
+	return len(a.words) == 1 && a.words[0] == "exec" && slices.Contains(a.path, "explain")
 }
 
 func (a *arranger) descend(c *cli.Command, word string) {

@@ -60,7 +60,7 @@ func FuzzArrange(f *testing.F) {
 func TestComplete(t *testing.T) {
 	t.Setenv("REEVE_STATE", t.TempDir())
 	for in, want := range map[string]string{
-		"":                             "run sessions events replay verify policy doctor collect completion",
+		"":                             "run asks sessions events replay verify policy doctor collect completion",
 		"re":                           "replay",
 		"sessions ":                    "ls show export rm",
 		"sessions show ":               "last",

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/reeve-audit/reeve/supervisor/policy"
 )
 
 // completeVerb is the hidden verb that the scripts ask what could come next. A
@@ -154,8 +156,10 @@ func flagNames(list []cli.Flag) []string {
 // argumentsOf lists what the arguments of a verb can be.
 func argumentsOf(verb string) []string {
 	switch verb {
-	case "replay", "verify", "sessions show", "sessions export", "sessions rm":
+	case "replay", "verify", "sessions show", "sessions export", "sessions rm", "policy learn":
 		return append(sessionIDs(), "last")
+	case "asks allow", "asks deny":
+		return pendingIDs()
 	case "completion":
 		return []string{"bash", "fish", "zsh"}
 	case "policy explain":
@@ -169,18 +173,22 @@ func valuesOf(f cli.Flag) []string {
 	switch f.Names()[0] {
 	case "session":
 		return append(sessionIDs(), "last")
-	case "profile":
+	case "profile", "base":
 		return builtinProfiles()
 	case "action":
 		return []string{"allow", "ask", "deny"}
 	case "op":
 		return operationWords()
+	case "from":
+		return policy.ImportFormats()
 	case "engine":
 		return []string{"auto", "lsm", "ptrace", "unotify"}
 	case "ask":
-		return []string{"control", "deny", "tty"}
+		return []string{"bus", "control", "deny", "tty"}
 	case "audit":
 		return []string{"async", "strict"}
+	case "scope":
+		return []string{"always", "once", "session"}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -14,8 +15,8 @@ import (
 	"github.com/reeve-audit/reeve/tracer/probe"
 )
 
-// available names the engines that this version has; the others are only told.
-var available = []string{probe.UnotifyRoot, probe.Unotify}
+// automatic names the engines that --engine auto takes, the best first.
+var automatic = []string{probe.UnotifyRoot, probe.Unotify}
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
@@ -79,13 +80,11 @@ func diagnose(c *cli.Context) error {
 	return d.verdict(c)
 }
 
-// chooseEngine is the best engine that holds and that this version has.
+// chooseEngine is the best engine that holds and that `run` takes by itself.
 func chooseEngine(engines []probe.Engine) string {
 	for _, e := range engines {
-		for _, name := range available {
-			if e.Holds && e.Name == name {
-				return name
-			}
+		if e.Holds && slices.Contains(automatic, e.Name) {
+			return e.Name
 		}
 	}
 	return ""
@@ -136,12 +135,12 @@ func (d *diagnosis) printEngine(w io.Writer, colours ink, e probe.Engine) {
 			why = "without: " + strings.Join(e.Weaker, "; ")
 		}
 	}
-	if !hasEngine(e.Name) {
+	switch {
+	case slices.Contains(automatic, e.Name):
+	case e.Name == probe.LSM && e.Holds:
+		why = strings.TrimPrefix(why+"; with --engine lsm", "; ")
+	case e.Name != probe.LSM:
 		why = strings.TrimPrefix(why+"; not in this version", "; ")
 	}
 	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s  engine %s  %s", word, pad(e.Name, 14), sanitize(why)), " "))
-}
-
-func hasEngine(name string) bool {
-	return chooseEngine([]probe.Engine{{Name: name, Holds: true}}) != ""
 }

@@ -153,8 +153,8 @@ func (r *records) follow(c *cli.Context, q storage.Query, p *eventPrinter) error
 		// Records arrive in order, so all up to here were looked at.
 		q.AfterSeq = max(s.LastSeq, last)
 		select {
-		case <-c.Context.Done():
-			return c.Context.Err()
+		case <-c.Done():
+			return c.Err()
 		case <-time.After(followEvery):
 		}
 	}

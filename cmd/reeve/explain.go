@@ -22,7 +22,7 @@ func policyExplain() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
 		Usage:     "say what would be decided, by which rule of which file, and who enforces it",
-		UsageText: "reeve policy explain [--profile NAME] [--policy FILE]… OP OBJECT [TARGET]",
+		UsageText: "reeve policy explain [--profile NAME] [--policy FILE]… OP OBJECT [TARGET]\n   reeve policy explain [--profile NAME] exec PROGRAM [ARG]…",
 		Description: `OP is open, write, create, exec, connect, delete, rename, … The answer is that of a session
 started here and now, with the same files. Ends with 0 for allow, 1 for deny, 2 for ask,
 125 for an error.
@@ -30,7 +30,7 @@ started here and now, with the same files. Ends with 0 for allow, 1 for deny, 2 
    reeve policy explain open ~/.ssh/id_ed25519
    reeve policy explain write .git/hooks/pre-commit
    reeve policy explain rename notes.txt .envrc
-   reeve policy explain exec git
+   reeve policy explain exec git push --force     also says what the command means
    reeve policy explain --profile observe connect 192.0.2.1:443`,
 		Flags: []cli.Flag{
 			profileFlag(), workspaceFlag(),
@@ -56,9 +56,7 @@ func explain(c *cli.Context) (event.Action, error) {
 	if err != nil {
 		return 0, err
 	}
-	sources, files, err := session.Sources(session.SourceConfig{
-		ConfigDir: session.UserConfigDir(os.Getenv), Workspaces: spaces, Named: c.StringSlice("policy"),
-	})
+	sources, files, err := policySources(spaces, c.StringSlice("policy"))
 	if err != nil {
 		return 0, err
 	}
@@ -80,9 +78,9 @@ func explain(c *cli.Context) (event.Action, error) {
 	}
 	e := p.Explain(&req)
 	if c.Bool("json") {
-		return e.Action, explainJSON(c.App.Writer, &req, &e, p.Name())
+		return e.Decision.Action, explainJSON(c.App.Writer, &req, &e, p.Name())
 	}
-	return e.Action, explainText(c.App.Writer, &req, &e, p.Name(), note)
+	return e.Decision.Action, explainText(c.App.Writer, &req, &e, p.Name(), note)
 }
 
 // asEvent is a question in the form in which answers are shown.
@@ -93,7 +91,7 @@ func asEvent(req *event.Request) *event.Event {
 func explainText(w io.Writer, req *event.Request, e *policy.Explanation, profile, note string) error {
 	colours := inkFor(w)
 	q := asEvent(req)
-	fmt.Fprintf(w, "%s  %s %s\n\n", colours.paint(actionColours[e.Action], e.Action.String()), opText(q), objectText(q))
+	fmt.Fprintf(w, "%s  %s %s\n\n", colours.paint(actionColours[e.Decision.Action], e.Decision.Action.String()), opText(q), objectText(q))
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
@@ -102,6 +100,7 @@ func explainText(w io.Writer, req *event.Request, e *policy.Explanation, profile
 	}
 	d := &e.Decision
 	row("reason", sanitize(d.Reason))
+	row("class", d.Risk)
 	row("rule", escape(d.Rule))
 	row("where", escape(e.Pos.String()))
 	row("layer", escape(e.Layer))
@@ -157,6 +156,7 @@ type explained struct {
 	Profile  string         `json:"profile"`
 	Action   string         `json:"action"`
 	Rule     string         `json:"rule,omitempty"`
+	Class    string         `json:"class,omitempty"`
 	Reason   string         `json:"reason,omitempty"`
 	Where    string         `json:"where,omitempty"`
 	Layer    string         `json:"layer,omitempty"`
@@ -177,8 +177,8 @@ type explainedOne struct {
 
 func explainJSON(w io.Writer, req *event.Request, e *policy.Explanation, profile string) error {
 	out := explained{
-		Op: req.Op.String(), Object: objectText(asEvent(req)), Profile: profile, Action: e.Action.String(),
-		Rule: e.Decision.Rule, Reason: e.Decision.Reason, Where: e.Pos.String(), Layer: e.Layer,
+		Op: req.Op.String(), Object: objectText(asEvent(req)), Profile: profile, Action: e.Decision.Action.String(),
+		Rule: e.Decision.Rule, Class: e.Decision.Risk, Reason: e.Decision.Reason, Where: e.Pos.String(), Layer: e.Layer,
 		Enforced: e.Enforced, Errno: event.ErrnoName(e.Decision.Errno),
 	}
 	for _, l := range e.Layers {

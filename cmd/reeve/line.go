@@ -16,8 +16,8 @@ import (
 // objectText says what an operation was about: escaped, one line.
 func objectText(e *event.Event) string {
 	switch e.Op {
-	case event.OpExec:
-		if len(e.Task.Argv) > 0 {
+	case event.OpExec, event.OpAsk, event.OpAnswer:
+		if len(e.Task.Argv) > 0 && (e.Op == event.OpExec || e.Access == event.AccessExec) {
 			return oneObject(&e.Object) + " [" + commandLine(e.Task.Argv) + "]"
 		}
 	case event.OpExit:
@@ -135,8 +135,11 @@ func whyText(e *event.Event) string {
 		if isAlias(e) {
 			parts = append(parts, "asked for as "+quote(e.Object.Raw))
 		}
-	} else if e.Kind == event.KindLost && e.Reason != "" {
+	} else if e.Reason != "" && (e.Kind == event.KindLost || isTalk(e)) {
 		parts = append(parts, escape(e.Reason))
+	}
+	if who, asked := strings.CutPrefix(e.By, "approver:"); asked {
+		parts = append(parts, "by "+escape(who))
 	}
 	if e.Errno != 0 {
 		parts = append(parts, event.ErrnoName(e.Errno))
@@ -162,9 +165,12 @@ var actionColours = map[event.Action]string{
 	event.ActionAllow: green, event.ActionAsk: yellow, event.ActionDeny: red,
 }
 
+// isTalk says that a record is a question or an answer.
+func isTalk(e *event.Event) bool { return e.Op == event.OpAsk || e.Op == event.OpAnswer }
+
 // actionWord is the third column: the decision, or what kind of record it is.
 func actionWord(e *event.Event) string {
-	if e.Kind == event.KindFact && e.Action != event.ActionDeny {
+	if e.Kind == event.KindFact && e.Action != event.ActionDeny && !isTalk(e) {
 		return "seen" // by the witness; nobody was asked
 	}
 	if e.Action != event.ActionNone {
@@ -182,7 +188,7 @@ func eventLine(e *event.Event, colours ink) string {
 	switch {
 	case e.Kind == event.KindLost:
 		colour = red
-	case e.Kind == event.KindFact && e.Action != event.ActionDeny:
+	case e.Kind == event.KindFact && e.Action != event.ActionDeny && !isTalk(e):
 		colour = faint
 	}
 	var b strings.Builder

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,54 +16,68 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/reeve-audit/reeve/supervisor/approval"
 	"github.com/reeve-audit/reeve/supervisor/policy"
 	"github.com/reeve-audit/reeve/supervisor/session"
 	"github.com/reeve-audit/reeve/tracer"
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/landlock"
-	"github.com/reeve-audit/reeve/tracer/proc"
-	"github.com/reeve-audit/reeve/tracer/spawn"
 )
 
-// gcPercent is how much garbage a session lets stand, in per cent of what lives.
-const gcPercent = 40
+// How much garbage a session lets stand, in per cent of what lives: little, as
+// the supervisor's memory is taken from the command, but while it starts so much
+// that nothing is collected of the few megabytes that a start makes.
+const (
+	gcPercent      = 40
+	gcPercentStart = 600
+	startTime      = brief
+)
 
 // sessionVariable tells a task the session that it is in.
 const sessionVariable = "REEVE_SESSION"
 
 // live is one session from its preparation to its summary.
 type live struct {
-	opts    *runOptions
-	log     *slog.Logger
-	state   *session.State
-	session *session.Session
-	user    session.User
-	policy  *policy.Policy
-	files   []string // policy files that were read
-	sources []policy.Source
-	spaces  []session.Workspace
-	cwd     string
-	env     []string
-	program string
-	plan    tracer.Plan
+	opts     *runOptions
+	log      *slog.Logger
+	state    *session.State
+	session  *session.Session
+	user     session.User
+	policy   *policy.Policy
+	host     policy.Host
+	inside   *session.Basis    // of a session inside another
+	programs *session.Programs // knows programs by their content
+	files    []string          // policy files that were read
+	sources  []policy.Source
+	spaces   []session.Workspace
+	cwd      string
+	env      []string
+	program  string
+	plan     tracer.Plan
+	desk     *approval.Desk // nil when nobody is asked
+	parent   string         // the session that this one is inside
+	seeder   *session.Seeder
+	ledgers  ledgers
+	decider  gate.Decider // the policy, and what goes with its decisions
+	engine   string       // the one that was chosen
 }
 
 // run runs a command and returns the status to exit with. An error is one of
 // reeve's own, before the command ran or about its record.
 func run(ctx context.Context, o *runOptions) (status int, err error) {
-	if id := os.Getenv(sessionVariable); id != "" {
-		return 0, failWith(statusReeve, withHint(fmt.Errorf("already supervised: this is session %s", id),
-			"everything that this command starts is under the session's policy; nested sessions are not part of this version"))
+	if id := os.Getenv(sessionVariable); id != "" || insideSession() {
+		return runNested(o, id)
 	}
-	// The supervisor's memory is taken from the command: a smaller heap is worth
-	// more collections.
-	debug.SetGCPercent(gcPercent)
+	debug.SetGCPercent(gcPercentStart)
+	settle := time.AfterFunc(startTime, func() { debug.SetGCPercent(gcPercent) })
+	defer settle.Stop()
 	launcher, err := tracer.Prepare()
 	if err != nil {
 		return 0, failWith(statusReeve, err)
 	}
-	l := &live{opts: o, log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
-	if err := l.prepare(); err != nil {
+	l := &live{opts: o, log: slog.New(slog.NewTextHandler(o.stderr(), &slog.HandlerOptions{Level: slog.LevelError}))}
+	if err := l.prepare(launcher); err != nil {
 		err = errors.Join(err, launcher.Abandon())
 		if l.session != nil {
 			err = errors.Join(err, l.session.Discard())
@@ -89,7 +101,7 @@ func startError(err error) error {
 }
 
 // prepare finds out all that the session needs, and makes its directories.
-func (l *live) prepare() (err error) {
+func (l *live) prepare(launcher *tracer.Launcher) (err error) {
 	if l.state, err = openState(os.Getenv, l.opts.state); err != nil {
 		return err
 	}
@@ -110,17 +122,17 @@ func (l *live) prepare() (err error) {
 	if err := l.loadPolicy(); err != nil {
 		return err
 	}
-	if l.plan, err = l.policy.Lower(); err != nil {
+	if err := l.chooseEngine(launcher); err != nil {
 		return err
 	}
-	if err := l.grantPrograms(); err != nil {
+	if err := grantPrograms(l.policy, &l.plan); err != nil {
 		return err
 	}
 	var owner *session.Owner
 	if l.opts.user != "" {
 		owner = &session.Owner{UID: l.user.UID, GID: l.user.GID}
 	}
-	if err := l.session.Seed(l.policy.CacheLinks(), owner); err != nil {
+	if l.seeder, err = l.session.Seeder(l.policy.CacheLinks(), owner); err != nil {
 		return err
 	}
 	l.environment()
@@ -169,30 +181,31 @@ func (l *live) create() (err error) {
 }
 
 func (l *live) loadPolicy() (err error) {
-	l.sources, l.files, err = session.Sources(session.SourceConfig{
-		ConfigDir: session.UserConfigDir(os.Getenv), Workspaces: l.spaces, Named: l.opts.policies,
-	})
-	if err != nil {
+	if l.sources, l.files, err = policySources(l.spaces, l.opts.policies); err != nil {
 		return err
 	}
-	host, notes := session.Collect(session.Facts{
+	var notes []string
+	l.host, notes = session.Collect(session.Facts{
 		User: l.user, Workspaces: l.spaces, Env: os.Environ(), TempDir: l.session.TempDir,
 		StateDir: l.state.Dir, ConfigFiles: l.files,
 	})
 	for _, n := range notes {
 		l.note(n)
 	}
-	l.policy, err = policy.LoadCached(l.sources, l.opts.profile, host, l.state.PolicyCache())
-	return err
+	if l.policy, err = policy.LoadCached(l.sources, l.opts.profile, l.host, l.state.PolicyCache()); err != nil {
+		return err
+	}
+	l.programs = session.NewPrograms(l.policy, l.host.PathDirs)
+	return envelopeRefuses(l.policy, l.opts.env, os.Environ())
 }
 
 // grantPrograms adds to the floor the programs beside those that may not run:
 // Landlock grants whole directories, so one with a hole is granted entry by entry.
-func (l *live) grantPrograms() error {
-	if l.plan.Floor.HandledFS&landlock.Execute == 0 {
+func grantPrograms(p *policy.Policy, plan *tracer.Plan) error {
+	if plan.Floor.HandledFS&landlock.Execute == 0 {
 		return nil
 	}
-	ground, holes := l.policy.ExecGround()
+	ground, holes := p.ExecGround()
 	broken := slices.DeleteFunc(ground, func(dir string) bool {
 		return !slices.ContainsFunc(holes, func(h string) bool { return h == dir || strings.HasPrefix(h, strings.TrimSuffix(dir, "/")+"/") })
 	})
@@ -201,67 +214,26 @@ func (l *live) grantPrograms() error {
 		return fmt.Errorf("grant the programs beside those that may not run: %w", err)
 	}
 	for _, path := range granted {
-		l.plan.Floor.Paths = append(l.plan.Floor.Paths, landlock.PathRule{Path: path, Access: landlock.Execute})
+		plan.Floor.Paths = append(plan.Floor.Paths, landlock.PathRule{Path: path, Access: landlock.Execute})
 	}
 	return nil
-}
-
-// environment builds the session's from the policy's rules and --env.
-func (l *live) environment() {
-	var pass []string
-	for _, e := range l.opts.env {
-		if !strings.Contains(e, "=") {
-			pass = append(pass, e)
-		}
-	}
-	l.env, _ = l.policy.Env(os.Environ(), pass...)
-	for _, e := range l.opts.env {
-		if name, value, set := strings.Cut(e, "="); set {
-			l.env = setVariable(l.env, name, value)
-		}
-	}
-	l.env = setVariable(l.env, sessionVariable, l.session.ID)
-	if l.opts.user != "" {
-		l.env = setVariable(l.env, "HOME", l.user.Home)
-		l.env = setVariable(l.env, "USER", l.user.Name)
-		l.env = setVariable(l.env, "LOGNAME", l.user.Name)
-	}
-}
-
-func setVariable(env []string, name, value string) []string {
-	for i, e := range env {
-		if strings.HasPrefix(e, name+"=") {
-			env[i] = name + "=" + value
-			return env
-		}
-	}
-	return append(env, name+"="+value)
-}
-
-// order is what init is to start.
-func (l *live) order() (spawn.Order, error) {
-	o := spawn.Order{Path: l.program, Argv: l.opts.argv, Env: l.env, Dir: l.cwd, Linger: l.opts.linger}
-	if os.Geteuid() != 0 {
-		return o, nil
-	}
-	keep, err := proc.Capabilities(l.policy.Capabilities())
-	if err != nil {
-		return o, err
-	}
-	o.KeepCaps = &keep
-	if l.opts.user != "" {
-		o.IDs = &spawn.IDs{UID: l.user.UID, GID: l.user.GID, Groups: l.user.Groups}
-	}
-	return o, nil
 }
 
 func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, error) {
 	fail := func(err error) (int, error) {
 		return 0, failWith(statusReeve, errors.Join(err, launcher.Abandon(), l.session.Discard()))
 	}
+	defer func() { _ = l.seeder.Close() }() // directories that were only looked into
 	order, err := l.order()
 	if err != nil {
 		return fail(err)
+	}
+	own, err := l.ownTerminal(&order)
+	if err != nil {
+		return fail(err)
+	}
+	if own != nil {
+		defer own.Close()
 	}
 	records, err := openStream(ctx, streamConfig{
 		session: l.session.ID, busDir: l.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats,
@@ -276,36 +248,57 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 		records.abandon()
 		return fail(err)
 	}
-	term := openTerminal()
+	if err := l.openDesk(tap); err != nil {
+		records.abandon()
+		return fail(err)
+	}
+	fronts, err := l.openFronts(ctx)
+	if err != nil {
+		records.abandon()
+		return fail(err)
+	}
+	l.decider = newSeeding(l.ledgers.open(l.policy), l.policy.CacheLinks(), l.seeder)
+	term := openConsole(own)
+	nest := newNesting(ctx, l, tap, launcher)
 	s, err := launcher.Start(ctx, tracer.Config{
-		Plan: l.plan, Order: order, Decider: l.policy, Recorder: tap, Strict: l.opts.strict,
+		Plan: l.plan, Order: order, Decider: l.decider, Recorder: tap, Rules: l.policy, Asker: l.asker(), Nester: nest, Programs: l.programs, Strict: l.opts.strict,
 		AllowDegraded: l.opts.degraded, Log: l.log,
 	})
 	if err != nil {
+		fronts.close(l)
 		records.abandon()
 		return fail(degradedHint(err))
 	}
 	records.connect()
-	records.group.Go(func() error { return l.storeLeftovers(records.ending) })
+	records.group.Go(func() error {
+		if records.isBrief() {
+			return nil
+		}
+		return l.storeLeftovers(records.ending)
+	})
 	for _, gap := range s.Gaps {
 		tap.Record(l.marker(event.OpDegraded, gap))
 		l.note("degraded: " + gap)
 	}
 	// What cannot be recorded must not happen: the tree ends with its recorder.
 	unwatch := context.AfterFunc(records.ctx, func() { _ = s.End() })
+	term.serve(ctx, s, l.desk)
 	unpass := passSignals(s, term)
-	result, err := s.Wait(stopWith(s))
-	unpass()
+	result, err := s.Wait(term.stopWith(s))
 	if !unwatch() {
 		err = errors.Join(err, errors.New("the command was ended because its record could not be kept"))
 	}
-	term.restore()
+	term.finish(result.Status)
+	unpass()
+	fronts.close(l)
+	err = errors.Join(err, nest.close())
 	status, err := l.finish(tap, manifest, result, err)
 	return status, errors.Join(err, s.Close())
 }
 
 // storeLeftovers stores what crashed sessions left, beside the command and no
-// longer than it runs. What stays behind is said by the verbs that read.
+// longer than it runs. What stays behind is stored, or complained about, by the
+// verbs that read: they look first, and so need no session that was long enough.
 func (l *live) storeLeftovers(ctx context.Context) error {
 	own, err := openStore(l.state.StoreURL())
 	if err != nil {
@@ -336,12 +329,13 @@ func (l *live) begin(tap *tap) (session.Manifest, error) {
 		return session.Manifest{}, fmt.Errorf("read the kernel's release: %w", err)
 	}
 	m := session.Manifest{
-		Version: session.ManifestVersion, Session: l.session.ID, Started: time.Now().UTC(),
+		Version: session.ManifestVersion, Session: l.session.ID, Parent: l.parent, Started: time.Now().UTC(),
 		Argv: session.Texts(l.opts.argv), Cwd: session.Text(l.cwd), User: l.user.Name, UID: l.user.UID, GID: l.user.GID,
 		Host: unix.ByteSliceToString(un.Nodename[:]), Kernel: unix.ByteSliceToString(un.Release[:]),
 		Arch: unix.ByteSliceToString(un.Machine[:]), Reeve: buildVersion(), PID: os.Getpid(),
 		Profile: l.policy.Name(), PolicyDigest: l.digest(), PolicyFiles: session.Texts(l.files),
-		Engine: tracer.EngineUnotify, Gaps: l.plan.Gaps, TempDir: l.session.TempDir,
+		Engine: l.engine, Gaps: l.plan.Gaps, TempDir: l.session.TempDir,
+		Basis: l.basis(),
 	}
 	for _, ws := range l.spaces {
 		m.Workspaces = append(m.Workspaces, session.Text(ws.Path))
@@ -357,21 +351,10 @@ func (l *live) begin(tap *tap) (session.Manifest, error) {
 	return m, nil
 }
 
-// digest is the SHA-256 of all policy files with their layers and the profile.
-func (l *live) digest() string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n", buildVersion(), l.policy.Name())
-	for _, s := range l.sources {
-		fmt.Fprintf(h, "%v %d %s\n", s.Layer, len(s.Text), s.Name)
-		h.Write(s.Text)
+// basis is what the session's decisions stand on.
+func (l *live) basis() *session.Basis {
+	if l.inside != nil {
+		return l.inside
 	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// marker is a record of the stream itself.
-func (l *live) marker(op event.Op, detail string) event.Event {
-	return event.Event{
-		Time: time.Now().UTC(), BootNS: proc.BootNS(), Engine: tracer.EngineUnotify,
-		Kind: event.KindSession, Op: op, By: "reeve", Detail: detail,
-	}
+	return session.NewBasis(l.opts.profile, l.sources, l.host)
 }

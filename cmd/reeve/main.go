@@ -19,7 +19,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/reeve-audit/reeve/tracer/probe"
-	"github.com/reeve-audit/reeve/tracer/spawn"
 )
 
 // version is set at link time (-X main.version); a `go install` has it from the
@@ -27,10 +26,10 @@ import (
 var version string
 
 // helpers are the roles in which reeve starts itself, by argv[0]. They must not
-// meet the command line: a helper's arguments are not a person's.
+// meet the command line: a helper's arguments are not a person's. The session's
+// init is none of them; it never gets as far as main, see package spawn.
 var helpers = map[string]func() int{
 	probe.ChildName: probeMain,
-	spawn.InitName:  initMain,
 }
 
 func main() {
@@ -43,12 +42,6 @@ func main() {
 // reeveMain is the whole program but for the exit, so that a test can be it.
 func reeveMain() int {
 	return execute(os.Args, stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
-}
-
-// initMain is the init of a session.
-func initMain() int {
-	spawn.Init()
-	return statusOK
 }
 
 // stdio is where a verb reads and writes.
@@ -89,7 +82,7 @@ Start here:
 			},
 		},
 		Commands: []*cli.Command{
-			runCommand(), sessionsCommand(), eventsCommand(), replayCommand(), verifyCommand(),
+			runCommand(), asksCommand(), sessionsCommand(), eventsCommand(), replayCommand(), verifyCommand(),
 			policyCommand(), doctorCommand(), collectCommand(), completionCommand(), completeCommand(),
 		},
 		// Errors come back to execute, which alone prints them and picks the status.

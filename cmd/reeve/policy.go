@@ -22,11 +22,14 @@ import (
 func policyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "policy",
-		Usage:     "check a policy file, or ask what a policy decides and why",
-		UsageText: "reeve policy check|explain",
-		Description: `   reeve policy check my.toml            is it right, and is it what you meant?
-   reeve policy explain open .env        what would happen, by which rule, and who enforces it`,
-		Subcommands: []*cli.Command{policyCheck(), policyExplain()},
+		Usage:     "check a policy, ask what it decides and why, have one proposed, or translate another tool's",
+		UsageText: "reeve policy check|explain|learn|import",
+		Description: `   reeve policy check                    what holds here and now, and which layer says it?
+   reeve policy check my.toml            is it right, and is it what you meant?
+   reeve policy explain open .env        what would happen, by which rule, and who enforces it
+   reeve policy learn last > my.toml     what would have to be allowed for it to run through?
+   reeve policy import --from srt FILE   the policy of another tool in reeve's language`,
+		Subcommands: []*cli.Command{policyCheck(), policyExplain(), policyLearn(), policyImport()},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return unknownWord(c, "verb of policy")
@@ -56,24 +59,40 @@ func workspaceFlag() cli.Flag {
 func policyCheck() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
-		Usage:     "find mistakes in a policy file, and rules that are probably not what was meant",
-		UsageText: "reeve policy check FILE [--profile NAME] [--expand]",
+		Usage:     "find mistakes in a policy file, or show what all layers make together",
+		UsageText: "reeve policy check [FILE] [--profile NAME] [--expand]",
 		Description: `Errors come with line, column and what was expected. Warnings tell of rules that never
 decide, that open more than they look like, or that cannot be enforced here. The plan says
 what happens to each class of operations: continue (the kernel itself holds the policy),
 perform (reeve acts on the task's behalf), refuse, or untrapped. Ends with 0 for a policy
 that loads, else with 1.
 
+Without FILE it takes what a session started here and now would: the envelope in
+/etc/reeve/envelope.toml and the one built into reeve, the user's file, the workspace's own
+and those of --policy. It shows what they make together, and for each part the layer and line
+it comes from. Nothing below an envelope widens it, and one that others than root can write
+is refused.
+
+   reeve policy check                      what holds here, and who says so
    reeve policy check my.toml
-   reeve policy check my.toml --expand     with every pattern that the specials stand for`,
+   reeve policy check my.toml --expand     with every pattern that the specials stand for
+   reeve policy check --envelope my.toml   is it right as an envelope?`,
 		Flags: []cli.Flag{
 			profileFlag(), workspaceFlag(),
 			&cli.BoolFlag{Name: "expand", Usage: "print every rule as it is on this machine"},
+			&cli.BoolFlag{Name: "envelope", Usage: "check FILE as an envelope, whoever owns it"},
+			&cli.StringSliceFlag{Name: "policy", TakesFile: true, Usage: "policy `FILE` of the session (repeatable); without FILE only"},
 		},
 		Action: func(c *cli.Context) error {
+			if c.NArg() == 0 && !c.Bool("envelope") {
+				return checkMerged(c)
+			}
 			file, err := oneArg(c, "", "a file")
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
+			case len(c.StringSlice("policy")) > 0:
+				return withHint(usageErrorf("check: FILE and --policy at once"), "--policy is for the check of all layers, without FILE")
 			}
 			return checkPolicy(c, file)
 		},
@@ -81,7 +100,8 @@ that loads, else with 1.
 }
 
 // checkPolicy checks the profile that was named, or the one that the file names
-// as its default, or else all that the file has.
+// as its default, or else all that the file has. An envelope is checked as it
+// stands over others.
 func checkPolicy(c *cli.Context, file string) error {
 	src, err := session.ReadSource(file, policy.Session)
 	if err != nil {
@@ -92,7 +112,13 @@ func checkPolicy(c *cli.Context, file string) error {
 		return err
 	}
 	names := []string{c.String("profile")}
-	if names[0] == "" {
+	switch {
+	case c.Bool("envelope"):
+		src.Layer = policy.Envelope
+		if names[0] == "" {
+			names[0] = "observe"
+		}
+	case names[0] == "":
 		names = profilesOf(src.Text)
 	}
 	seen := make(map[string]bool) // findings that several profiles share
@@ -131,10 +157,17 @@ func checkProfile(c *cli.Context, file string, p *policy.Policy, seen map[string
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
-	fmt.Fprintf(w, "%s: profile %s loads, %s\n", quote(file), escape(p.Name()), plural(warnings, "warning"))
+	if c.Bool("envelope") {
+		fmt.Fprintf(w, "%s: holds as an envelope, %s\n", quote(file), plural(warnings, "warning"))
+	} else {
+		fmt.Fprintf(w, "%s: profile %s loads, %s\n", quote(file), escape(p.Name()), plural(warnings, "warning"))
+	}
 	if c.Bool("expand") {
 		_, err := fmt.Fprintf(w, "\n%s", sanitizeLines(p.Expand()))
 		return err
+	}
+	for _, line := range p.CommandLines(false) {
+		fmt.Fprintf(w, "commands: %s\n", sanitize(line))
 	}
 	printPlan(w, &plan)
 	return nil

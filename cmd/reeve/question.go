@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -64,11 +66,15 @@ func question(words []string, cwd string, env []string) (req event.Request, note
 	if !ok {
 		return req, "", withHint(fmt.Errorf("%s: no such operation", quote(words[0])), "one of "+strings.Join(explainable, ", "))
 	}
+	if len(words) > 2 && f.op == event.OpExec {
+		req.Argv, words = words[1:], slices.Clone(words[:2])
+	}
 	if len(words)-1 != f.objects {
 		return req, "", withHint(fmt.Errorf("%s takes %s", words[0], plural(f.objects, "object")),
 			"reeve policy explain open FILE, or rename FROM TO, or connect ADDRESS:PORT")
 	}
-	req = event.Request{Op: f.op, Access: f.access, Flags: f.flags, Mode: 0o644}
+	req = event.Request{Op: f.op, Access: f.access, Flags: f.flags, Mode: 0o644, Argv: req.Argv}
+	absent := ""
 	switch f.op {
 	case event.OpConnect, event.OpSend, event.OpBind:
 		req.Object, err = socketObject(words[1], cwd, f.op)
@@ -79,8 +85,15 @@ func question(words []string, cwd string, env []string) (req event.Request, note
 		if errors.As(err, &failed) && strings.Contains(words[1], "/") {
 			path, err = words[1], nil // not there, or no program: ask all the same
 		}
+		if failed != nil && failed.Status == statusNotFound && !strings.Contains(words[1], "/") {
+			path, err = "/usr/bin/"+words[1], nil
+			absent = "not on the PATH: judged as if it stood in /usr/bin"
+		}
 		if err != nil {
 			return req, "", err
+		}
+		if req.Task.Cwd = cwd; req.Argv == nil {
+			req.Argv = []string{words[1]}
 		}
 		words[1] = path
 	case event.OpSymlink:
@@ -89,14 +102,16 @@ func question(words []string, cwd string, env []string) (req event.Request, note
 		req.Target, note = fileObject(words[2], cwd, true)
 		return req, note, nil
 	}
-	req.Object, note = fileObject(words[1], cwd, f.name)
+	if req.Object, note = fileObject(words[1], cwd, f.name); absent != "" {
+		note = absent
+	}
 	if f.objects == 2 {
 		req.Target, _ = fileObject(words[2], cwd, true)
 	}
 	if f.access&event.AccessCreate == 0 && req.Object.Kind == event.ObjectMissing {
 		// What would be decided if it were there is the question.
 		req.Object.Kind = event.ObjectFile
-		note = "nothing stands there now"
+		note = cmp.Or(absent, "nothing stands there now")
 	}
 	return req, note, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/reeve-audit/reeve/pipeline"
 	"github.com/reeve-audit/reeve/pipeline/bus"
 	"github.com/reeve-audit/reeve/storage/sqlite"
+	"github.com/reeve-audit/reeve/supervisor/policy"
 	"github.com/reeve-audit/reeve/supervisor/session"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
@@ -54,6 +55,9 @@ func sampleTape(id string) *tape {
 	manifest, err := json.Marshal(session.Manifest{
 		Version: session.ManifestVersion, Session: id, Started: tapeStart, Argv: session.Texts(sh.Argv), Cwd: "/ws",
 		User: "alice", UID: 1000, Host: "box", Profile: "workspace-edit-no-net", Engine: "unotify", Gaps: []string{"stat is not trapped"},
+		Basis: session.NewBasis("", nil, policy.Host{
+			Home: "/home/alice", User: "alice", UID: 1000, Workspaces: []string{"/ws"}, Tmp: "/tmp/reeve-" + id, StateDir: "/home/alice/.local/state/reeve",
+		}),
 	})
 	if err != nil {
 		panic(err)

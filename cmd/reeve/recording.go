@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"strings"
@@ -69,7 +70,8 @@ func (r *recording) events(c *cli.Context) iter.Seq2[event.Event, error] {
 	return r.from.Events(c.Context, storage.Query{Session: r.ID})
 }
 
-// manifest is what the session's first record says of it, nil if nothing.
+// manifest is what the session's first record says of it, nil if nothing; see
+// view.
 func (r *recording) manifest() *session.Manifest {
 	if r.store != nil {
 		v := r.store.view(&r.Session)
@@ -79,5 +81,19 @@ func (r *recording) manifest() *session.Manifest {
 	if err := json.Unmarshal([]byte(r.Detail), &m); err != nil {
 		return nil
 	}
+	m.Basis = nil
 	return &m
+}
+
+// basis is what the session's decisions stand on, as its first record says, and
+// the reeve that decided.
+func (r *recording) basis() (b *session.Basis, reeve string, err error) {
+	var m session.Manifest
+	if err := json.Unmarshal([]byte(r.Detail), &m); err != nil {
+		return nil, "", fmt.Errorf("session %s: its first record holds no manifest", r.ID)
+	}
+	if err := m.Basis.Check(); err != nil {
+		return nil, "", fmt.Errorf("session %s: %w", r.ID, err)
+	}
+	return m.Basis, m.Reeve, nil
 }

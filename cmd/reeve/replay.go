@@ -23,21 +23,22 @@ func replayCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "replay",
 		Usage:     "show what a session did, in order or task by task",
-		UsageText: "reeve replay [ID|last|FILE] [--speed N] [--tree] [--json] [--all]",
+		UsageText: "reeve replay [ID|last|FILE] [--speed N] [--tree] [--json] [--all] [--policy FILE]… [--profile NAME] [--redecide]",
 		Description: `On a terminal the records appear as fast as they were made (pauses cut to 2 s), elsewhere at
 once. Runs of reads of the system's own files are one line, unless --all is given.
 
    reeve replay last                what happened, in order
    reeve replay last --tree         which task read, wrote, ran and was denied what
    reeve replay last --speed 10     ten times as fast; 0 is at once
-   reeve replay session.reeve       from a file that 'reeve sessions export' wrote`,
-		Flags: []cli.Flag{
+   reeve replay session.reeve       from a file that 'reeve sessions export' wrote
+` + whatIfHelp,
+		Flags: append([]cli.Flag{
 			&cli.Float64Flag{Name: "speed", Usage: "`N` times as fast as recorded, 0 at once", DefaultText: "1 on a terminal, else 0"},
 			&cli.BoolFlag{Name: "tree", Usage: "the tasks as a tree, with what each did"},
 			jsonFlag("print one JSON object with all tasks"),
 			&cli.BoolFlag{Name: "all", Usage: "show every record and every object"},
 			storeFlag(),
-		},
+		}, whatIfFlags()...),
 		Action: showReplay,
 	}
 }
@@ -46,6 +47,9 @@ func showReplay(c *cli.Context) (err error) {
 	name, err := oneArg(c, "last", "a session")
 	if err != nil {
 		return err
+	}
+	if asksWhatIf(c) {
+		return whatIf(c, name)
 	}
 	if c.Float64("speed") < 0 {
 		return usageErrorf("replay: --speed is negative")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/reeve-audit/reeve/supervisor/approval/terminal"
 	"github.com/reeve-audit/reeve/supervisor/policy"
 )
 
@@ -26,6 +27,12 @@ happens, by a profile of the policy, and recorded. The exit status is the comman
 signal n); 125 means that reeve itself failed before the command ran, 126 that the command was denied or
 cannot be executed, 127 that it was not found.
 
+What the policy asks about waits for an answer. On a terminal you are asked there, also while a
+full-screen program runs: the command gets a terminal of its own, which reeve shows on yours, and a
+question covers it until it is answered, withdrawn or too old. y allows the operation once, s for the
+session, a always (a rule, which is shown before it is written); n and N deny it once and for the session;
+v shows what was cut. ^C denies and interrupts the command as well.
+
 Examples:
    reeve run -- ./untrusted.sh                          the working directory is writable, no network
    reeve run --profile read-only -- make -n             nothing can be changed
@@ -35,8 +42,8 @@ Examples:
 			&cli.StringSliceFlag{Name: "policy", TakesFile: true, Usage: "policy `FILE` for this session (repeatable)"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the profile to run under (default: what the policy says, else " + policy.DefaultProfile + ")"},
 			&cli.StringSliceFlag{Name: "workspace", TakesFile: true, Usage: "`DIR` the session works in (default: the working directory)"},
-			&cli.StringFlag{Name: "engine", Value: "auto", Usage: "auto or unotify"},
-			&cli.StringFlag{Name: "ask", Value: "deny", Usage: "who answers what the policy asks about: deny (nobody; later versions know more)"},
+			&cli.StringFlag{Name: "engine", Value: "auto", Usage: "auto, unotify or lsm (BPF LSM, which needs root and bpf in the lsm= list; auto is unotify)"},
+			&cli.StringFlag{Name: "ask", Value: askAuto, Usage: "who answers what the policy asks about: tty (you, on this terminal), control (reeve asks on another terminal), bus (also whoever may publish on reeve.answers.> at the --nats server), deny (nobody) or auto (tty on a terminal, else deny)"},
 			&cli.DurationFlag{Name: "ask-timeout", Value: time.Minute, Usage: "how long a question waits before it is denied"},
 			&cli.StringFlag{Name: "audit", Value: "async", Usage: "strict releases each operation only when its record is on the bus; async batches"},
 			&cli.StringFlag{Name: "nats", Usage: "also forward the records to the NATS server at `URL`"},
@@ -51,13 +58,30 @@ Examples:
 	}
 }
 
+// The values of --ask.
+const (
+	askAuto    = "auto" // resolved when the flags are read
+	askTTY     = "tty"
+	askDeny    = "deny"
+	askControl = "control"
+	askBus     = "bus" // control, and approvers at the server of --nats
+)
+
 // runOptions are the flags of run, checked.
 type runOptions struct {
 	state, profile, store, nats, user string
+	engine                            string
 	policies, workspaces, env         []string
 	strict, linger, degraded, quiet   bool
+	ask                               string
+	askTimeout                        time.Duration
 	argv                              []string
+	outer                             []string // flags given that are the outer session's, inside one
 }
+
+// outerFlags are the flags of run that a session inside another cannot have: it is
+// supervised, asked about and recorded by the outer one's reeve.
+var outerFlags = []string{"engine", "ask", "ask-timeout", "audit", "nats", "store", "user"}
 
 func runAction(c *cli.Context) error {
 	o, err := parseRun(c)
@@ -78,15 +102,21 @@ func parseRun(c *cli.Context) (*runOptions, error) {
 		env: c.StringSlice("env"), linger: c.Bool("linger"), degraded: c.Bool("allow-degraded"),
 		quiet: c.Bool("quiet"), argv: c.Args().Slice(),
 	}
+	for _, name := range outerFlags {
+		if c.IsSet(name) {
+			o.outer = append(o.outer, "--"+name)
+		}
+	}
 	if len(o.argv) == 0 {
 		return nil, withHint(errors.New("no command given"), "reeve run -- COMMAND [ARG...]")
 	}
 	switch engine := c.String("engine"); engine {
-	case "auto", "unotify":
-	case "lsm", "ptrace":
+	case "auto", "lsm", "unotify":
+		o.engine = engine
+	case "ptrace":
 		return nil, withHint(fmt.Errorf("engine %s is not part of this version", engine), "use --engine auto; `reeve doctor` lists what this machine has")
 	default:
-		return nil, withHint(fmt.Errorf("there is no engine %q", engine), "--engine takes auto or unotify")
+		return nil, withHint(fmt.Errorf("there is no engine %q", engine), "--engine takes auto, lsm or unotify")
 	}
 	switch c.String("audit") {
 	case "strict":
@@ -95,12 +125,22 @@ func parseRun(c *cli.Context) (*runOptions, error) {
 	default:
 		return nil, withHint(fmt.Errorf("--audit %q", c.String("audit")), "--audit takes strict or async")
 	}
-	switch c.String("ask") {
-	case "deny":
-	case "tty", "control":
-		return nil, withHint(fmt.Errorf("--ask %s is not part of this version", c.String("ask")), "what the policy asks about is denied, with that reason")
+	switch o.ask = c.String("ask"); o.ask {
+	case askDeny, askControl, askTTY:
+	case askAuto:
+		o.ask = askDeny
+		if terminal.Interactive() {
+			o.ask = askTTY
+		}
+	case askBus:
+		if o.nats == "" {
+			return nil, withHint(errors.New("--ask bus: at which server?"), "name it with --nats URL")
+		}
 	default:
-		return nil, withHint(fmt.Errorf("--ask %q", c.String("ask")), "--ask takes deny")
+		return nil, withHint(fmt.Errorf("--ask %q", o.ask), "--ask takes tty, control, bus, deny or auto")
+	}
+	if o.askTimeout = c.Duration("ask-timeout"); o.askTimeout <= 0 {
+		return nil, withHint(fmt.Errorf("--ask-timeout %v: a question that waits for no time cannot be answered", o.askTimeout), "--ask deny asks nobody")
 	}
 	if o.user != "" && os.Geteuid() != 0 {
 		return nil, withHint(fmt.Errorf("--user %s: only root can run a command as somebody else", o.user), "run reeve as root, or leave --user out")

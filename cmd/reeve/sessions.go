@@ -89,7 +89,8 @@ type sessionView struct {
 	Manifest *session.Manifest `json:"manifest,omitempty"`
 }
 
-// view puts together what the store and the state know about a session.
+// view puts together what the store and the state know about a session. The
+// basis, whole policy files, is not for people.
 func (r *records) view(s *storage.Session) sessionView {
 	v := sessionView{
 		ID: s.ID, Start: s.Start, End: s.End, Events: s.Events, Requests: s.Requests,
@@ -108,6 +109,9 @@ func (r *records) view(s *storage.Session) sessionView {
 	// The state knows how a session of this machine ended.
 	if m, err := r.state.Manifest(s.ID); err == nil {
 		v.Manifest = &m
+	}
+	if v.Manifest != nil {
+		v.Manifest.Basis = nil
 	}
 	return v
 }

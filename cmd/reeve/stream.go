@@ -16,7 +16,8 @@ import (
 
 // stream takes a session's records to the bus and from there to the store. The
 // bus and the store are opened beside the command, once it runs: it does not
-// wait for them, and its records wait in order, in memory, until the bus is up.
+// wait for them, and its records wait in order, in memory, until one is up. A
+// session that is over before it got a bus does without: see shortcut.
 type stream struct {
 	cfg    streamConfig
 	pub    *pipeline.Publisher
@@ -26,10 +27,13 @@ type stream struct {
 	// ending ends when readers should stop as soon as there is nothing more.
 	ending    context.Context
 	endReader context.CancelFunc
+	closing   chan struct{} // closed when the session is over
+	published chan struct{} // closed when nothing is published any more
 	up        chan struct{} // closed when the bus is up, or will not be
 	// The rest is set before up is closed.
 	bus   *bus.Bus
 	store storage.Store
+	last  errgroup.Group // the store's closing
 }
 
 type streamConfig struct {
@@ -44,11 +48,14 @@ func openStream(ctx context.Context, cfg streamConfig) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{cfg: cfg, pub: pub, up: make(chan struct{})}
+	s := &stream{cfg: cfg, pub: pub, closing: make(chan struct{}), published: make(chan struct{}), up: make(chan struct{})}
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.ending, s.endReader = context.WithCancel(context.Background())
 	s.group, s.ctx = errgroup.WithContext(ctx)
-	s.group.Go(func() error { return pub.Run(s.ctx) })
+	s.group.Go(func() error {
+		defer close(s.published)
+		return pub.Run(s.ctx)
+	})
 	return s, nil
 }
 
@@ -56,6 +63,9 @@ func openStream(ctx context.Context, cfg streamConfig) (*stream, error) {
 func (s *stream) connect() {
 	s.group.Go(func() error {
 		defer close(s.up)
+		if s.shortcut() {
+			return nil
+		}
 		return s.open(s.ctx)
 	})
 }
@@ -94,8 +104,10 @@ func (s *stream) open(ctx context.Context) (err error) {
 	}
 	s.pub.Attach(s.bus)
 	s.group.Go(func() error { return s.watch(ctx) })
-	if s.store, err = openStore(s.cfg.storeURL); err != nil {
-		return err
+	if s.store == nil {
+		if s.store, err = openStore(s.cfg.storeURL); err != nil {
+			return err
+		}
 	}
 	if s.cfg.nats != "" { // before anything is trimmed
 		if err := s.forward(ctx); err != nil {
@@ -147,6 +159,7 @@ const (
 // end publishes what is left, and stores it if the store is there. stored says
 // that the store has all of it.
 func (s *stream) end() (totals pipeline.Totals, stored bool, err error) {
+	close(s.closing)
 	ctx, cancel := context.WithTimeout(context.Background(), busPatience)
 	defer cancel()
 	totals, err = s.pub.Close(ctx)
@@ -173,15 +186,20 @@ func (s *stream) abandon() {
 	_ = s.group.Wait() // it was told to stop
 }
 
+// close closes the bus, and begins to close the store.
 func (s *stream) close(stored bool) error {
-	var g errgroup.Group
-	if s.bus != nil && stored {
-		g.Go(s.bus.Discard)
-	} else if s.bus != nil {
-		g.Go(s.bus.Close)
-	}
 	if s.store != nil {
-		g.Go(s.store.Close)
+		s.last.Go(s.store.Close)
 	}
-	return g.Wait()
+	switch {
+	case s.bus == nil:
+		return nil
+	case stored:
+		return s.bus.Discard()
+	}
+	return s.bus.Close()
 }
+
+// closed waits for the store to be closed: it has all records since end, and now
+// they are on the disk.
+func (s *stream) closed() error { return s.last.Wait() }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"github.com/reeve-audit/reeve/supervisor/session"
 	"github.com/reeve-audit/reeve/tracer"
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
 	"github.com/reeve-audit/reeve/tracer/spawn"
 )
 
@@ -67,7 +70,7 @@ func (l *live) finish(tap *tap, m session.Manifest, r tracer.Result, err error) 
 	totals, stored, recErr := tap.stream.end()
 	now := time.Now().UTC()
 	m.Ended, m.Status = &now, &status
-	recErr = errors.Join(recErr, l.session.WriteManifest(m), l.session.Close(stored))
+	recErr = errors.Join(recErr, l.session.WriteManifest(m), l.session.Close(stored), tap.stream.closed())
 	l.summary(totals, stored)
 	if err = errors.Join(startErr, err); err != nil {
 		return 0, failWith(status, errors.Join(err, recErr))
@@ -97,11 +100,20 @@ func (l *live) status(tap *tap, r tracer.Result) (int, error) {
 	switch {
 	case denied != nil:
 		return statusDenied, withHint(fmt.Errorf("run %s: denied: %s (rule %s)", name, denied.Reason, quote(denied.Rule)),
-			"`reeve policy explain exec "+denied.Object.Path+"` says which rule of which file")
+			"`reeve policy explain exec "+askedLine(denied)+"` says which rule of which file")
 	case r.Failed.Errno == unix.ENOENT:
 		return statusNotFound, fmt.Errorf("run %s: %w", name, r.Failed.Errno)
 	}
 	return statusDenied, fmt.Errorf("run %s: %w", name, r.Failed.Errno)
+}
+
+// askedLine is the program of an exec with what it was told, for a person to ask
+// about again.
+func askedLine(e *event.Event) string {
+	if len(e.Task.Argv) < 2 || e.Task.ArgvLen != 0 {
+		return quote(e.Object.Path)
+	}
+	return commandLine(append([]string{e.Object.Path}, e.Task.Argv[1:]...))
 }
 
 // summary is the one line at the end.
@@ -110,9 +122,32 @@ func (l *live) summary(t pipeline.Totals, stored bool) {
 		return
 	}
 	lost := t.Lost + t.Events - t.Acked // what the bus never took is lost, too
-	line := fmt.Sprintf("reeve: %d operations, %d denied, %d lost; reeve replay %s", t.Requests, t.Denied, lost, l.session.ID)
+	printSummary(t.Requests, t.Denied, lost, stored, l.session.ID)
+}
+
+func printSummary(requests, denied, lost uint64, stored bool, id string) {
+	line := fmt.Sprintf("reeve: %d operations, %d denied, %d lost; reeve replay %s", requests, denied, lost, id)
 	if !stored {
 		line += " (not stored yet: the next reeve does it)"
 	}
 	fmt.Fprintln(os.Stderr, line)
+}
+
+// digest is the SHA-256 of all policy files with their layers and the profile.
+func (l *live) digest() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n", buildVersion(), l.policy.Name())
+	for _, s := range l.sources {
+		fmt.Fprintf(h, "%v %d %s\n", s.Layer, len(s.Text), s.Name)
+		h.Write(s.Text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// marker is a record of the stream itself.
+func (l *live) marker(op event.Op, detail string) event.Event {
+	return event.Event{
+		Time: time.Now().UTC(), BootNS: proc.BootNS(), Engine: l.engine,
+		Kind: event.KindSession, Op: op, By: "reeve", Detail: detail,
+	}
 }

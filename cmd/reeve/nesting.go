@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/reeve-audit/reeve/supervisor/policy"
+	"github.com/reeve-audit/reeve/supervisor/session"
+	"github.com/reeve-audit/reeve/tracer"
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/gate"
+)
+
+// nesting makes the sessions that are begun inside a session. Each has a policy of
+// its own under the outer one's, a record of its own beside it, and the outer
+// one's approvers.
+type nesting struct {
+	ctx      context.Context
+	outer    *live
+	tap      *tap
+	launcher *tracer.Launcher
+
+	mu    sync.Mutex // guards inner
+	inner map[int]*innerSession
+}
+
+// innerSession is one session inside another.
+type innerSession struct {
+	session  *session.Session
+	policy   *policy.Policy
+	member   gate.Member
+	manifest session.Manifest
+	tap      *tap
+	unwatch  func() bool
+
+	mu    sync.RWMutex // guards ended
+	ended bool
+	outer gate.Recorder // takes what comes after the end
+}
+
+var _ gate.Nester = (*nesting)(nil)
+
+func newNesting(ctx context.Context, l *live, t *tap, launcher *tracer.Launcher) *nesting {
+	return &nesting{ctx: ctx, outer: l, tap: t, launcher: launcher, inner: map[int]*innerSession{}}
+}
+
+// Begin makes a session.
+func (n *nesting) Begin(_ context.Context, outer int, from event.Task, message []byte) (gate.Member, []byte, func(int, error), error) {
+	fail := func(err error) (gate.Member, []byte, func(int, error), error) { return gate.Member{}, nil, nil, err }
+	if n.outer.engine != tracer.EngineUnotify {
+		// Its hooks judge by one policy, and the calls that they judge do not come here.
+		return fail(fmt.Errorf("under engine %s there are no sessions inside a session: start the one outside with --engine unotify", n.outer.engine))
+	}
+	m, err := decodeNest[nestBegin](message)
+	if err == nil {
+		err = m.validate()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	parent, err := n.parent(outer)
+	if err != nil {
+		return fail(err)
+	}
+	rules, err := n.load(m)
+	if err != nil {
+		return fail(err)
+	}
+	s, err := n.outer.state.Create(session.Config{Now: time.Now(), Random: rand.Reader, Temp: n.outer.session.TempDir})
+	if err != nil {
+		return fail(err)
+	}
+	in := &innerSession{session: s, policy: rules.policy, outer: parent.recorder}
+	if err := n.record(in, m, parent.id, rules.basis.Inside(parent.basis), rules.plan.Gaps); err != nil {
+		return fail(errors.Join(err, s.Discard()))
+	}
+	in.member = gate.Member{
+		Decider: under{parent.decider, n.outer.ledgers.open(rules.policy)}, Recorder: in, Asker: n.outer.asker(),
+		Programs: known{parent.programs, session.NewPrograms(rules.policy, rules.host.PathDirs)}, Handling: rules.plan.Handling,
+	}
+	env, _ := rules.policy.Env(plainTexts(m.Env), m.Pass...)
+	env = setVariable(env, sessionVariable, s.ID)
+	rules.plan.Floor.SkipLinks = true
+	reply, err := json.Marshal(nestReply{Session: s.ID, Env: texts(env), Floor: rules.plan.Floor, Notes: rules.notes})
+	if err != nil {
+		_, endErr := n.finish(in, nil, err.Error())
+		return fail(errors.Join(err, endErr))
+	}
+	joined := func(index int, err error) {
+		if err != nil {
+			_, _ = n.finish(in, nil, "did not begin: "+err.Error()) // the error that is told is the first one
+			return
+		}
+		n.mu.Lock()
+		n.inner[index] = in
+		n.mu.Unlock()
+		parent.recorder.Record(n.outer.marker(event.OpNest, fmt.Sprintf("session %s begins inside, by task %s, profile %s", s.ID, from.ID, rules.policy.Name())))
+	}
+	return in.member, reply, joined, nil
+}
+
+// place is a session that another begins inside.
+type place struct {
+	id       string
+	basis    *session.Basis
+	decider  gate.Decider
+	programs gate.Programs
+	recorder gate.Recorder
+}
+
+func (n *nesting) parent(index int) (place, error) {
+	if index == 0 {
+		return place{n.outer.session.ID, n.outer.basis(), n.outer.decider, n.outer.programs, n.tap}, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	in := n.inner[index]
+	if in == nil {
+		return place{}, fmt.Errorf("bug: there is no session %d", index)
+	}
+	return place{in.session.ID, in.manifest.Basis, in.member.Decider, in.member.Programs, in}, nil
+}
+
+// innerRules are what holds for a session inside.
+type innerRules struct {
+	policy *policy.Policy
+	plan   tracer.Plan
+	host   policy.Host
+	basis  *session.Basis
+	notes  []string
+}
+
+// load makes the policy and the plan of a session inside: of the files of the
+// outer one and its own, on the same machine.
+func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
+	facts := session.Facts{
+		User: n.outer.user, Env: plainTexts(m.Env), TempDir: n.outer.session.TempDir,
+		StateDir: n.outer.state.Dir, ConfigFiles: n.outer.files,
+	}
+	for _, dir := range m.Workspaces {
+		ws, err := session.OpenWorkspace(string(dir))
+		if err != nil {
+			return r, err
+		}
+		facts.Workspaces = append(facts.Workspaces, ws)
+		r.notes = append(r.notes, ws.Notes...)
+	}
+	sources := append([]policy.Source(nil), n.outer.sources...)
+	for _, f := range m.Policies {
+		if len(f.Text) > policy.MaxSource {
+			return r, fmt.Errorf("read policy %s: larger than %d bytes", f.Name, policy.MaxSource)
+		}
+		sources = append(sources, policy.Source{Name: f.Name, Layer: policy.Session, Text: f.Text})
+	}
+	var notes []string
+	r.host, notes = session.Collect(facts)
+	r.notes = append(r.notes, notes...)
+	if r.policy, err = policy.LoadCached(sources, m.Profile, r.host, n.outer.state.PolicyCache()); err != nil {
+		return r, err
+	}
+	r.basis = session.NewBasis(m.Profile, sources, r.host)
+	if r.plan, err = r.policy.Lower(); err != nil {
+		return r, err
+	}
+	if err := grantPrograms(r.policy, &r.plan); err != nil {
+		return r, err
+	}
+	if os.Geteuid() != 0 && len(r.plan.NeedWitness) > 0 {
+		r.plan.Gaps = append(r.plan.Gaps, r.plan.NeedWitness...)
+		if !m.Degraded {
+			return r, degradedHint(fmt.Errorf("%w; %s", tracer.ErrDegraded, r.plan.NeedWitness[0]))
+		}
+	}
+	return r, nil
+}
+
+// record begins the record of a session inside.
+func (n *nesting) record(in *innerSession, m *nestBegin, parent string, basis *session.Basis, gaps []string) error {
+	l := n.outer
+	records, err := openStream(n.ctx, streamConfig{
+		session: in.session.ID, busDir: in.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats, strict: l.opts.strict, log: l.log,
+	})
+	if err != nil {
+		return err
+	}
+	in.tap = &tap{stream: records}
+	inner := &live{
+		opts: &runOptions{argv: plainTexts(m.Argv)}, session: in.session, user: l.user, policy: in.policy, files: l.files,
+		sources: l.sources, cwd: string(m.Cwd), plan: tracer.Plan{Gaps: gaps},
+	}
+	for _, ws := range m.Workspaces {
+		inner.spaces = append(inner.spaces, session.Workspace{Path: string(ws)})
+	}
+	inner.parent, inner.inside, inner.engine = parent, basis, l.engine
+	if in.manifest, err = inner.begin(in.tap); err != nil {
+		records.abandon()
+		return err
+	}
+	records.connect()
+	// What cannot be recorded must not happen: the tree ends with its recorder.
+	in.unwatch = context.AfterFunc(records.ctx, func() { _ = n.launcher.End() })
+	return nil
+}
+
+// End ends the session with an index, and tells what it came to.
+func (n *nesting) End(_ context.Context, index int, message []byte) ([]byte, error) {
+	m, err := decodeNest[nestEnd](message)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	in := n.inner[index]
+	n.mu.Unlock()
+	if in == nil {
+		return nil, fmt.Errorf("bug: there is no session %d", index)
+	}
+	totals, err := n.finish(in, &m.Status, "")
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(totals)
+}
+
+// finish ends the record of a session, once.
+func (n *nesting) finish(in *innerSession, status *int, reason string) (t nestTotals, err error) {
+	end := n.outer.marker(event.OpEnd, "")
+	if end.Reason = reason; status != nil {
+		end.ExitCode = int32(*status)
+	}
+	if !in.end(end) {
+		return t, errors.New("the session has ended already")
+	}
+	in.unwatch()
+	totals, stored, err := in.tap.stream.end()
+	now := time.Now().UTC()
+	in.manifest.Ended, in.manifest.Status = &now, status
+	err = errors.Join(err, in.session.WriteManifest(in.manifest), in.session.Close(stored))
+	return nestTotals{
+		Requests: totals.Requests, Denied: totals.Denied, Lost: totals.Lost + totals.Events - totals.Acked, Stored: stored,
+	}, err
+}
+
+// close ends the records of the sessions that did not say that they ended.
+func (n *nesting) close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	for _, in := range n.inner {
+		if in.over() {
+			continue
+		}
+		_, err := n.finish(in, nil, "ended with the session outside")
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Refused is the reply that tells an error.
+func (n *nesting) Refused(err error) []byte {
+	text, jsonErr := json.Marshal(nestReply{Error: err.Error(), Hint: hintOf(err)})
+	if jsonErr != nil {
+		return []byte(`{"error":"the session outside refused"}`)
+	}
+	return text
+}
+
+// Record takes an event of the session; what comes after its end is the outer
+// one's.
+func (in *innerSession) Record(e event.Event) {
+	in.mu.RLock()
+	defer in.mu.RUnlock()
+	if in.ended {
+		in.outer.Record(e)
+		return
+	}
+	in.tap.Record(e)
+}
+
+// end records the last event, behind which nothing is recorded; false if there is
+// one already.
+func (in *innerSession) end(e event.Event) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.ended {
+		return false
+	}
+	in.tap.Record(e)
+	in.ended = true
+	return true
+}
+
+func (in *innerSession) over() bool {
+	in.mu.RLock()
+	defer in.mu.RUnlock()
+	return in.ended
+}
+
+// RecordAcked is Record that waits for the bus.
+func (in *innerSession) RecordAcked(ctx context.Context, e event.Event) error {
+	if in.over() {
+		return in.outer.RecordAcked(ctx, e)
+	}
+	return in.tap.RecordAcked(ctx, e)
+}
