@@ -152,7 +152,7 @@ func (b bench) once(w workload, mode string) (float64, error) {
 	err = cmd.Run()
 	took := time.Since(began)
 	if _, seek := stdout.Seek(0, 0); seek == nil {
-		out.ReadFrom(stdout)
+		_, _ = out.ReadFrom(stdout)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s", err, out.String())

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // startTimeout is how long a server may take to open its ports.
@@ -65,6 +67,22 @@ func (s *Server) Kill(tb testing.TB) {
 		tb.Errorf("ClickHouse ended by itself: %s\n%s", s.cmd.ProcessState, s.log)
 	}
 	s.cmd = nil
+}
+
+// Revive starts the server anew when it ended by itself: this one (26.7 as a library)
+// now and then aborts when a connection is cut in the middle of an insert.
+func (s *Server) Revive(tb testing.TB) bool {
+	tb.Helper()
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, s.cmd.Process.Pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if err != nil || info.Signo == 0 { // it runs
+		return false
+	}
+	_ = s.cmd.Wait() // its status tells more
+	_ = s.stdin.Close()
+	tb.Logf("ClickHouse ended by itself (%s) and is started anew\n%s", s.cmd.ProcessState, s.log)
+	s.Restart(tb)
+	return true
 }
 
 // Restart starts the server, on the ports it had and with what it has stored.

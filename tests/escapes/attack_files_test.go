@@ -152,8 +152,8 @@ func TestAttackSetgid(t *testing.T) {
 	})
 }
 
-// most is how long one task's wait may hold up another, in milliseconds.
-const most = 2000
+// longest is how long one task's wait may hold up another.
+const longest = 2 * time.Second
 
 // notHeldUp requires that the bystander went on all the time.
 func notHeldUp(t *testing.T, who string, r *trial.Result) {
@@ -162,10 +162,11 @@ func notHeldUp(t *testing.T, who string, r *trial.Result) {
 	if m == nil {
 		t.Fatalf("%s: status %d: %s", who, r.Status, r.Text())
 	}
-	if ms, _ := strconv.Atoi(m[2]); ms > most {
+	if ms, _ := strconv.Atoi(m[2]); time.Duration(ms)*time.Millisecond > trial.Patience(longest) {
 		t.Errorf("%s: the bystander waited %d ms", who, ms)
 	}
-	if n, _ := strconv.Atoi(m[1]); n < 2 {
+	// It has half a second, which one open may take up in an emulated machine.
+	if n, _ := strconv.Atoi(m[1]); n == 0 || n == 1 && !trial.Emulated() {
 		t.Errorf("%s: the bystander opened %d times", who, n)
 	}
 }
@@ -173,14 +174,18 @@ func notHeldUp(t *testing.T, who string, r *trial.Result) {
 // TestAttackStalls: a task that waits in the kernel is the only one that waits
 // (D1, D2, D3).
 func TestAttackStalls(t *testing.T) {
+	readers, mebibytes := trial.Attempts(600), "1024"
+	if trial.Emulated() {
+		mebibytes = "256" // of its memory
+	}
 	for _, c := range []struct {
 		id, name string
 		argv     []string
 		want     string
 	}{
 		{"D1", "lease", []string{"lease", "{ok}", "{ws}/p1/x/f"}, `lease: ret=0`},
-		{"D2", "inode lock", []string{"inode", "{ws}/big", "1024", "{ok}"}, `bystander`},
-		{"D3", "readers of a fifo", []string{"fifo-readers", "600", "{ws}/fifo", "{ok}"}, `early=0[^$]*writer: ret=0[^$]*readers=600 freed=600 after_ms=\d{1,4}\b`},
+		{"D2", "inode lock", []string{"inode", "{ws}/big", mebibytes, "{ok}"}, `bystander`},
+		{"D3", "readers of a fifo", []string{"fifo-readers", readers, "{ws}/fifo", "{ok}"}, `early=0[^$]*writer: ret=0[^$]*readers=` + readers + ` freed=` + readers + ` after_ms=\d{1,4}\b`},
 	} {
 		t.Run(c.id+"/"+c.name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
@@ -208,7 +213,7 @@ func TestAttackFullDisk(t *testing.T) {
 			}
 			t.Cleanup(func() { unix.Unmount(g.State, unix.MNT_DETACH) })
 			cmd := start(t, g, g.Command(trial.Options{}, "/bin/sh", "-c",
-				"i=0; while [ $i -lt 40 ]; do ./victim loop open 500 ok.txt; echo >> beats; sleep 0.1; i=$((i+1)); done"))
+				"i=0; while [ $i -lt 40 ]; do ./victim loop open "+trial.Attempts(500)+" ok.txt; echo >> beats; sleep 0.1; i=$((i+1)); done"))
 			ended := make(chan int, 1)
 			go func() { ended <- trial.ExitStatus(cmd.Wait()) }()
 			if !waitFor(t, 10*time.Second, func() bool { return len(read(g, "ws/beats")) > 2 }) {
@@ -256,7 +261,7 @@ func within(t *testing.T, ended <-chan int, limit time.Duration) int {
 	select {
 	case status := <-ended:
 		return status
-	case <-time.After(limit):
+	case <-time.After(trial.Patience(limit)):
 		t.Fatalf("no end after %v", limit)
 		return -1
 	}

@@ -133,10 +133,10 @@ func TestAttackBoundName(t *testing.T) {
 			g.Own(g.Workspace + "/free")
 		}
 		// Relative: a socket's name has room for 108 bytes.
-		argv := []string{"{victim}", "bind-flip", "2000", "free/hooks/s", ".git/hooks/s"}
+		argv, native := raced([]string{"{victim}", "bind-flip", attempts, "free/hooks/s", ".git/hooks/s"}, 2000)
 		c := trial.NewGround(t, nobody)
 		prepare(c)
-		if _, _, reached := scores(t, c.Native(trial.Options{}, argv...)); reached == 0 {
+		if _, _, reached := scores(t, c.Native(trial.Options{}, native...)); reached == 0 {
 			t.Fatal("control: the race is never won")
 		}
 		g := trial.NewGround(t, nobody)

@@ -175,7 +175,8 @@ func TestAttackThreadUser(t *testing.T) {
 // not run unjudged (I2).
 func TestAttackLateName(t *testing.T) {
 	tiers(t, false, func(t *testing.T, nobody bool) {
-		argv := []string{"{victim}", "exec-appear", "2500", "{ws}/notes", "{ws}/p2/x/tool"}
+		n := trial.Attempts(2500)
+		argv := []string{"{victim}", "exec-appear", n, "{ws}/notes", "{ws}/p2/x/tool"}
 		o := trial.Options{Policy: true, Timeout: time.Minute}
 		if r := trial.NewGround(t, nobody).Native(o, argv...); !matches(`reached=[1-9]\d* absent=[1-9]`, r.Stdout) {
 			t.Fatalf("control: %s", r.Text())
@@ -183,7 +184,7 @@ func TestAttackLateName(t *testing.T) {
 		g := trial.NewGround(t, nobody)
 		r := g.Supervised(o, argv...)
 		t.Logf("%s%v", r.Stdout, r.Took.Round(time.Millisecond))
-		if !matches(`attempts=2500 opened=0 reached=0`, r.Stdout) {
+		if !matches(`attempts=`+n+` opened=0 reached=0`, r.Stdout) {
 			t.Errorf("status %d: %s", r.Status, r.Text())
 		}
 		trial.SomeDenial(t, r.Events, trial.Denial{Ops: []string{"exec"}, Errno: "*"})

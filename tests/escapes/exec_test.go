@@ -17,9 +17,9 @@ import (
 // whole number of attempts takes minutes.
 func execAttempts() string {
 	if os.Getenv("REEVE_LONG") != "" {
-		return attempts
+		return trial.Attempts(most)
 	}
-	return "4000"
+	return trial.Attempts(4000)
 }
 
 // TestExecRaces: the denied program never runs (X01, X14).
@@ -69,7 +69,8 @@ func manifest(r *trial.Result) string {
 func TestArgv(t *testing.T) {
 	trial.NeedRoot(t)
 	g := trial.NewGround(t, false)
-	r := g.Supervised(trial.Options{}, "{victim}", "argv-flip", "300", "{victim}")
+	n := trial.Attempts(300)
+	r := g.Supervised(trial.Options{}, "{victim}", "argv-flip", n, "{victim}")
 	recorded := map[string]string{}
 	for _, e := range r.Events {
 		if e.Op == "exec" && e.Kind == "fact" && len(e.Task.Argv) == 3 {
@@ -84,8 +85,8 @@ func TestArgv(t *testing.T) {
 			t.Errorf("pid %s ran with %q, recorded is %q (%v)", m[1], m[2], got, ok)
 		}
 	}
-	if len(ran) < 300 || len(words) < 2 {
-		t.Errorf("control: %d programs ran with words %v, want 300 with several", len(ran), words)
+	if fmt.Sprint(len(ran)) != n || len(words) < 2 {
+		t.Errorf("control: %d programs ran with words %v, want %s with several", len(ran), words, n)
 	}
 }
 

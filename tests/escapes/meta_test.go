@@ -30,6 +30,17 @@ func TestContent(t *testing.T) {
 	})
 }
 
+// TestHelpers: what makes the kernel or a daemon run something outside the session is
+// not written (X22). The control only opens it.
+func TestHelpers(t *testing.T) {
+	var rows []row
+	for _, path := range []string{"/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/etc/passwd"} {
+		rows = append(rows, row{id: "X22", name: path, root: true, argv: call(unix.SYS_OPENAT, -100, "s:"+path, unix.O_WRONLY),
+			deny: &trial.Denial{Ops: []string{"open"}, Path: path}})
+	}
+	run(t, rows)
+}
+
 // TestAttributes: nor do mode, owner, attributes and times change (F02–F05).
 func TestAttributes(t *testing.T) {
 	deny := func(op string) *trial.Denial { return &trial.Denial{Ops: []string{op}, Path: "{config}"} }

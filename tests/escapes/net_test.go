@@ -108,9 +108,9 @@ func TestInternetRaces(t *testing.T) {
 		t.Run("N01/"+name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				opt := trial.Options{Timeout: 3 * time.Minute}
-				argv := raced([]string{"{victim}", name, attempts, o.text()}, nobody)
+				argv, _ := raced([]string{"{victim}", name, attempts, o.text()}, times(nobody))
 				c := trial.NewGround(t, nobody)
-				c.Native(opt, "{victim}", name, "5000", o.text())
+				c.Native(opt, "{victim}", name, trial.ControlAttempts(5000), o.text())
 				o.counted(true)(t, c, nil, false)
 				g := trial.NewGround(t, nobody)
 				got := g.Supervised(opt, argv...)

@@ -2,7 +2,6 @@ package escapes_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -176,12 +175,4 @@ func TestOwnProc(t *testing.T) {
 			}
 		}
 	})
-}
-
-func copyProgram(g *trial.Ground) error {
-	data, err := os.ReadFile(g.Kit.Reeve)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(g.Workspace, "reeve"), data, 0o755)
 }

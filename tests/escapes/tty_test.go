@@ -16,6 +16,10 @@ import (
 	"github.com/reeve-audit/reeve/tests/trial"
 )
 
+// modes are without reeve, with reeve on the same terminal, and with a terminal
+// that reeve relays.
+var modes = []string{"native", "deny", "tty"}
+
 // A terminal runs a command on a pty and collects what it shows.
 type terminal struct {
 	t    *testing.T
@@ -127,11 +131,13 @@ func TestTerminalInput(t *testing.T) {
 				control := open(t, c, c.Workspace+"/victim", "ioctl", r.cmd)
 				control.expect(r.native)
 				control.wait()
-				g := trial.NewGround(t, nobody)
-				s := open(t, g, g.Command(trial.Options{}, "{victim}", "ioctl", r.cmd)...)
-				s.expect(r.cmd + ": ret=-1 errno=")
-				s.wait()
-				trial.OneDenial(t, g.Events("--session", "last"), trial.Denial{Ops: []string{"terminal"}, Errno: "*"})
+				for _, mode := range modes[1:] {
+					g := trial.NewGround(t, nobody)
+					s := open(t, g, g.Command(trial.Options{Flags: []string{"--ask", mode}}, "{victim}", "ioctl", r.cmd)...)
+					s.expect(r.cmd + ": ret=-1 errno=")
+					s.wait()
+					trial.OneDenial(t, g.Events("--session", "last"), trial.Denial{Ops: []string{"terminal"}, Errno: "*"})
+				}
 			})
 		})
 	}
@@ -139,13 +145,13 @@ func TestTerminalInput(t *testing.T) {
 
 // TestJobControl: an interactive shell keeps its jobs (Y04).
 func TestJobControl(t *testing.T) {
-	for _, mode := range []string{"native", "reeve"} {
+	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				g := trial.NewGround(t, nobody)
 				argv := []string{"/bin/bash", "--norc", "--noprofile", "-i"}
-				if mode == "reeve" {
-					argv = g.Command(trial.Options{Env: []string{"PS1=> "}}, argv...)
+				if mode != "native" {
+					argv = g.Command(trial.Options{Env: []string{"PS1=> "}, Flags: []string{"--ask", mode}}, argv...)
 				}
 				s := open(t, g, argv...)
 				s.write("echo sta''rted\n")
@@ -186,7 +192,11 @@ func TestStopSelf(t *testing.T) {
 		if err := os.WriteFile(g.Workspace+"/ask", []byte(body), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for _, prefix := range [][]string{nil, g.Command(trial.Options{})} {
+		for _, mode := range modes {
+			var prefix []string
+			if mode != "native" {
+				prefix = g.Command(trial.Options{Flags: []string{"--ask", mode}})
+			}
 			s := open(t, g, "/bin/bash", "--norc", "--noprofile", "-i")
 			s.write(strings.Join(append(prefix, "/bin/sh", "ask"), " ") + "\n")
 			s.expect("began")
@@ -206,15 +216,36 @@ func TestStopSelf(t *testing.T) {
 	})
 }
 
+// TestStopOrphan: where no shell could continue it, ^Z stops nothing, as it does
+// without reeve (Y04).
+func TestStopOrphan(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			g := trial.NewGround(t, false)
+			argv := []string{"/bin/sh", "-c", "echo be''gan; read line; echo got-$line"}
+			if mode != "native" {
+				argv = g.Command(trial.Options{Flags: []string{"--ask", mode}}, argv...)
+			}
+			s := open(t, g, argv...)
+			s.expect("began")
+			s.write("\x1a")
+			time.Sleep(500 * time.Millisecond)
+			s.write("word\n")
+			s.expect("got-word")
+			s.wait()
+		})
+	}
+}
+
 // TestWindowSize: a new size arrives with its signal (Y05).
 func TestWindowSize(t *testing.T) {
-	for _, mode := range []string{"native", "reeve"} {
+	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				g := trial.NewGround(t, nobody)
 				argv := []string{g.Workspace + "/victim", "winch"}
-				if mode == "reeve" {
-					argv = g.Command(trial.Options{}, argv...)
+				if mode != "native" {
+					argv = g.Command(trial.Options{Flags: []string{"--ask", mode}}, argv...)
 				}
 				s := open(t, g, argv...)
 				s.expect("size 80x24")

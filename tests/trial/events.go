@@ -103,9 +103,19 @@ func (g *Ground) Verb(args ...string) *Result {
 	return &Result{Status: ExitStatus(err), Stdout: stdout.String(), Stderr: stderr.String(), Took: time.Since(began)}
 }
 
+// Redecided requires that a session's own policy, as recorded, decides every
+// operation of its record as it is recorded.
+func (g *Ground) Redecided(session string) {
+	g.t.Helper()
+	out := g.Verb("replay", session, "--redecide")
+	if out.Status != 0 {
+		g.t.Errorf("decided anew by its own policy, the session is another one (status %d): %s", out.Status, out.Text())
+	}
+}
+
 // Denials are the records with action deny.
 func Denials(events []Event) []Event {
-	return slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return e.Action != "deny" })
+	return slices.DeleteFunc(slices.Clone(events), func(e Event) bool { return e.Action != "deny" || e.Op == "answer" })
 }
 
 // Denial is what the one denial of a session must say. Empty fields are not

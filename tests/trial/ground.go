@@ -56,6 +56,7 @@ extends = ":workspace"
 func NewGround(t testing.TB, asNobody bool) *Ground {
 	t.Helper()
 	k := Build(t)
+	needEngine(t)
 	g, err := layout(k)
 	if g != nil {
 		g.t = t
@@ -184,7 +185,7 @@ func (g *Ground) snapshot() map[string]string {
 		err := filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
 			if err != nil {
 				out[path] = "unreadable: " + err.Error()
-				return nil
+				return nil //nolint:nilerr // it is in the snapshot
 			}
 			out[path] = fingerprint(path)
 			return nil
@@ -240,7 +241,7 @@ func (g *Ground) Rebase() { g.before = g.snapshot() }
 
 func (g *Ground) clean() {
 	for _, pid := range g.Processes() {
-		syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	os.RemoveAll(g.Base)
 }

@@ -41,8 +41,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Build builds reeve (or takes the one that $REEVE names) and the victims, and
-// ends the test if it cannot.
+// Build builds reeve and the victims, or takes the reeve that $REEVE names and
+// the victims of the directory $REEVE_VICTIMS, and ends the test if it cannot.
 func Build(t testing.TB) Kit {
 	t.Helper()
 	kitOnce.Do(func() { kit, kitErr = build() })
@@ -73,11 +73,14 @@ func build() (Kit, error) {
 			return k, fmt.Errorf("take $REEVE: %w", err)
 		}
 	} else {
-		cmd := exec.Command("go", "build", "-o", k.Reeve, "github.com/reeve-audit/reeve/cmd/reeve")
+		cmd := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", k.Reeve, "github.com/reeve-audit/reeve/cmd/reeve")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return k, fmt.Errorf("build reeve: %w\n%s", err, out)
 		}
+	}
+	if given := os.Getenv("REEVE_VICTIMS"); given != "" {
+		return k, copyVictims(given, dir, victims.Victim, victims.Linked, victims.Bare, victims.Opens)
 	}
 	return k, victims.Build(dir)
 }

@@ -18,8 +18,7 @@ var SmallPids = sync.OnceValue(func() []string {
 	const path = "/proc/sys/kernel/pid_max"
 	script := "echo " + strconv.Itoa(smallPidMax) + " > " + path + ` && "$@"`
 	prefix := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, "sh"}
-	major, minor := kernelVersion()
-	if os.Geteuid() != 0 || major < 6 || major == 6 && minor < 14 {
+	if os.Geteuid() != 0 || !KernelSince(6, 14) {
 		return nil
 	}
 	out, err := exec.Command(prefix[0], append(prefix[1:], "cat", path)...).Output()
@@ -28,6 +27,12 @@ var SmallPids = sync.OnceValue(func() []string {
 	}
 	return prefix
 })
+
+// KernelSince says whether this kernel is of a version or newer.
+func KernelSince(major, minor int) bool {
+	x, y := kernelVersion()
+	return x > major || x == major && y >= minor
+}
 
 func kernelVersion() (major, minor int) {
 	data, err := os.ReadFile("/proc/sys/kernel/osrelease")

@@ -31,8 +31,8 @@ type Options struct {
 	Wrap []string
 	// Dir is the working directory; empty is the workspace.
 	Dir string
-	// Timeout is how long the run may take; zero is 60 s. Running into it is a
-	// failure: nothing that reeve decides may hang.
+	// Timeout is how long the run may take, by Patience; zero is 60 s. Running
+	// into it is a failure: nothing that reeve decides may hang.
 	Timeout time.Duration
 	// NoEvents leaves the stream unread.
 	NoEvents bool
@@ -59,7 +59,8 @@ func (g *Ground) Native(o Options, argv ...string) *Result {
 }
 
 // Supervised runs a command under reeve and reads its events. It fails the test when
-// the run hangs, leaves a process behind, or lets a secret through.
+// the run hangs, leaves a process behind, lets a secret through, or records what
+// its own policy would not decide again.
 func (g *Ground) Supervised(o Options, argv ...string) *Result {
 	g.t.Helper()
 	r := g.start(o, append(g.ExpandAll(o.Wrap), g.Command(o, argv...)...))
@@ -70,6 +71,7 @@ func (g *Ground) Supervised(o Options, argv ...string) *Result {
 	}
 	if !o.NoEvents {
 		r.Events = g.Events("--session", "last")
+		g.Redecided("last")
 	}
 	return r
 }
@@ -77,6 +79,9 @@ func (g *Ground) Supervised(o Options, argv ...string) *Result {
 // Command is the command line that supervises argv.
 func (g *Ground) Command(o Options, argv ...string) []string {
 	line := []string{g.Reeve, "run", "-q", "--state", g.State, "--workspace", g.Workspace}
+	if engine := Engine(); engine != "" {
+		line = append(line, "--engine", engine)
+	}
 	switch {
 	case o.Policy:
 		line = append(line, "--policy", filepath.Join(g.Base, "policy.toml"), "--profile", "trial")
@@ -104,6 +109,7 @@ func (g *Ground) start(o Options, argv []string) *Result {
 	if o.Timeout == 0 {
 		o.Timeout = 60 * time.Second
 	}
+	o.Timeout = Patience(o.Timeout)
 	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
 	defer cancel()
 	var stdout, stderr bytes.Buffer

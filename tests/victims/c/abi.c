@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -138,10 +140,35 @@ static int run_user_dispatch(int argc, char **argv)
 	return fd < 0;
 }
 
+/* Listens to its own calls as a supervisor of another kind would, then runs. */
+static int run_supervise(int argc, char **argv)
+{
+	struct sock_filter insns[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0 /* nr */),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_acct, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(insns) / sizeof(insns[0]), insns };
+	int fd;
+
+	if (argc < 2)
+		return 64;
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			  SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+	if (fd < 0)
+		die("seccomp");
+	fcntl(fd, F_SETFD, 0);
+	execv(argv[1], argv + 1);
+	die("execv");
+}
+
 const struct technique abi_techniques[] = {
 	{ "int80", run_int80, "open|openat|mkdir PATH" },
 	{ "x32", run_x32, "PATH" },
 	{ "openat2-flip", run_openat2_flip, "N PATH" },
 	{ "user-dispatch", run_user_dispatch, "PATH" },
+	{ "supervise", run_supervise, "PROGRAM [ARG...]" },
 	{ 0 },
 };

@@ -141,7 +141,7 @@ static int run_argv_flip(int argc, char **argv)
 	if (argc < 3)
 		return 64;
 	good = "harmless";
-	bad = "dangerus";
+	bad = "perilous";
 	room = 9;
 	name = strcpy(malloc(16), good);
 	args[2] = name;
