@@ -14,7 +14,12 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # No cgo, no paths of the building machine, no build time: the same source gives
 # the same binary.
 export CGO_ENABLED := 0
-BUILDFLAGS := -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)'
+BUILDFLAGS := -tags=urfave_cli_no_docs -trimpath -buildvcs=false -ldflags='-s -w -X main.version=$(VERSION)'
+
+# A policy that nobody who runs the binary can widen, built into it: none, or
+# `make build ENVELOPE=file`. It takes the place of an empty file of the source.
+ENVELOPE :=
+BIN      := bin/reeve
 
 comma := ,
 GOFILES = $$(git ls-files -co --exclude-standard '*.go')
@@ -23,8 +28,9 @@ CHSERVER := tests/chserver/node_modules/@chdb/lib-linux-x64-gnu/libchdb.so
 FUZZTIME ?= 20s
 TESTTIMEOUT ?= 25m
 
-# A test that skips for want of one of these fails; `make test REQUIRE=` lets it skip.
-REQUIRE ?= clickhouse,gcc,git,make,nats-server,node,npm,pty,python3,strace$(if $(filter 0,$(shell id -u)),$(comma)root)
+# A test that skips for want of one of these fails; `make test REQUIRE=` lets it
+# skip. With vm among them the machines with other kernels are tried too.
+REQUIRE ?= clickhouse,gcc,git,less,make,nats-server,node,npm,pty,python3,strace,tmux,vim$(if $(filter 0,$(shell id -u)),$(comma)root)
 export REQUIRE
 
 .PHONY: help
@@ -32,8 +38,24 @@ help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/reeve
-	$(GO) build $(BUILDFLAGS) -o bin/reeve ./cmd/reeve
+build: ## build bin/reeve (ENVELOPE=file builds a policy in that nobody can widen)
+ifeq ($(strip $(ENVELOPE)),)
+	$(GO) build $(BUILDFLAGS) -o $(BIN) ./cmd/reeve
+else
+	@# What is checked is what is built in, and it is checked before: on the building
+	@# machine, whichever the binary is for.
+	@mkdir -p $(CACHE)
+	@dir=$$(mktemp -d $(CURDIR)/$(CACHE)/envelope.XXXXXX); trap 'rm -rf "$$dir"' EXIT; \
+	cp -- '$(ENVELOPE)' "$$dir/envelope.toml"; \
+	echo "checking the envelope $(ENVELOPE)"; \
+	GOOS= GOARCH= $(GO) build $(BUILDFLAGS) -o "$$dir/reeve" ./cmd/reeve; \
+	(cd "$$dir" && ./reeve policy check --envelope envelope.toml) >"$$dir/findings" || { \
+		echo "make build: the envelope $(ENVELOPE) is not right: nothing was built" >&2; exit 1; }; \
+	sed '/^plan$$/,$$d' "$$dir/findings"; \
+	[ -n "$$(tr -d '[:space:]' <"$$dir/envelope.toml")" ] || { echo "make build: the envelope $(ENVELOPE) is empty: nothing was built" >&2; exit 1; }; \
+	printf '{"Replace":{"%s":"%s"}}' '$(CURDIR)/cmd/reeve/envelope.toml' "$$dir/envelope.toml" >"$$dir/overlay.json"; \
+	$(GO) build $(BUILDFLAGS) -overlay "$$dir/overlay.json" -o $(BIN) ./cmd/reeve
+endif
 
 .PHONY: run
 run: build ## supervise an untrusted script, then replay what it did
@@ -78,11 +100,43 @@ test: deps ## run every test that this user can run; a skip is an error
 	$(GO) vet ./...
 	$(GO) test -timeout $(TESTTIMEOUT) $$($(GO) list ./... | grep -v '/tests/')
 	$(GO) test -p 1 -timeout $(TESTTIMEOUT) ./tests/...
+	@$(if $(filter vm,$(subst $(comma), ,$(REQUIRE))),$(MAKE) --no-print-directory test-vm,echo "make test: other kernels are left out: make test-vm tries them")
 
 .PHONY: test-root
 test-root: ## run the tests of the kernel's side and the black box tests as root
 	@[ "$$(id -u)" = 0 ] || { echo "make test-root: must be root: sudo make test-root"; exit 1; }
 	$(GO) test -timeout $(TESTTIMEOUT) ./tracer/... ./tests/...
+
+# What another kernel can change: these packages on each series, and these of the
+# escapes under this engine on the first; on the others, that a session works, and
+# does without a kernel module that may not be there.
+# VM_ROWS=. runs all of them, and REEVE_LONG=1 every row, as root and as a user,
+# instead of one of each technique as root: an hour or two.
+VM_KERNELS  ?= 6.12 6.1
+VM_ENGINE   ?= unotify
+VM_PACKAGES ?= ./bpf ./tracer ./tracer/landlock ./tracer/probe ./tracer/proc ./tracer/seccomp ./tracer/witness
+VM_ROWS     ?= Test(ForeignEntry|Ring|Openat2|UnknownCalls|Names|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Programs|ExecRaces|Races|Argv|Internet|InternetRaces|Unix|Daemon|SupervisorDies|Attributes)$$
+VM_OTHER    ?= Test(UnknownCalls|Programs|Listen)$$
+VM_LIMIT    ?= 15m
+
+# vm KERNEL ENGINE ROWS FLAGS: the escapes in the machine.
+vm = REQUIRE=root,$(2) REEVE_ENGINE=$(2) $(GO) test -timeout $(VM_LIMIT) -run '$(3)' \
+	-exec "$(CURDIR)/bin/vm -kit -kernel $(1) $(4) -limit $(VM_LIMIT)" ./tests/escapes
+
+.PHONY: test-vm
+test-vm: ## run what depends on the kernel under Linux 6.12 and 6.1, emulated by QEMU
+	@tests/scripts/deps
+	$(GO) build -o bin/vm ./tests/vm
+	@for kernel in $(VM_KERNELS); do \
+		status=0; bin/vm -fetch -kernel $$kernel || status=$$?; \
+		if [ $$status = 3 ] && [ $$kernel != $(firstword $(VM_KERNELS)) ]; then \
+			echo "test-vm: not checked under Linux $$kernel, which the package sources do not have"; continue; fi; \
+		[ $$status = 0 ] || exit $$status; \
+		echo "test-vm: Linux $$kernel"; \
+		REQUIRE=root $(GO) test -p 2 -timeout $(VM_LIMIT) -exec "$(CURDIR)/bin/vm -kernel $$kernel -limit $(VM_LIMIT)" $(VM_PACKAGES); \
+		if [ $$kernel = $(firstword $(VM_KERNELS)) ]; then $(call vm,$$kernel,$(VM_ENGINE),$(VM_ROWS)); \
+		else $(call vm,$$kernel,unotify,$(VM_OTHER),-without tcp_diag); fi; \
+	done
 
 .PHONY: test-services
 test-services: deps ## run the tests that need NATS or ClickHouse
