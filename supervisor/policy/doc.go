@@ -40,7 +40,7 @@
 //	ask-write  may be read and run; changes ask
 //	list       the directory itself may be listed; says nothing about what is below
 //
-// Until there are approvals, what asks is denied with that reason. Patterns are
+// Without somebody to ask, what asks is denied with that reason. Patterns are
 // about resolved paths; "*", "?", "[a-z]" and "{a,b}" stand inside one component,
 // "**" is any number of components, "\" takes a meaning away. What matches a
 // directory governs what is below it. Of the patterns of one profile that match,
@@ -207,7 +207,7 @@
 // Over every profile lie three layers that are built in: reeve's own files, which
 // nothing opens; secret files, denied everywhere; and protected configuration in
 // the workspaces (.git/hooks and .git/config, CI files, agents' settings, …),
-// which may be read and not changed. A person may make exceptions:
+// which may be read and asks to be changed. A person may make exceptions:
 //
 //	[permissions.project-edit.secrets]
 //	"~/project/.env" = "read"          # or "write"
