@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/reeve-audit/reeve/supervisor/policy/command"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
@@ -126,6 +127,8 @@ type edit struct {
 	path  string
 	below bool
 	addr  *addrRule
+	// exact is the command that a rule about it allows.
+	exact *command.Exact
 }
 
 func (e edit) same(o edit) bool {

@@ -25,7 +25,7 @@ func (p *Policy) editsFor(req *event.Request) ([]edit, error) {
 		return p.socketEdits(&t)
 	}
 	targets := p.targets(req)
-	if len(targets) == 0 {
+	if len(targets) == 0 && req.Op != event.OpExec {
 		return nil, fmt.Errorf("there are no rules about %s: allow it once, or for the session", req.Op)
 	}
 	var out []edit
@@ -35,6 +35,10 @@ func (p *Policy) editsFor(req *event.Request) ([]edit, error) {
 			return nil, err
 		}
 		out = append(out, edits...)
+	}
+	if req.Op == event.OpExec {
+		edits, err := p.commandEdits(req)
+		return append(out, edits...), err
 	}
 	return out, nil
 }

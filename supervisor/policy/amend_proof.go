@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/reeve-audit/reeve/supervisor/policy/command"
 	"github.com/reeve-audit/reeve/tracer/automaton"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
@@ -13,12 +14,15 @@ import (
 func unchanged(before, after *Policy, edits []edit) error {
 	var except []automaton.Exception
 	var addrs []addrRule
+	var commands []*command.Exact
 	for i := range edits {
 		switch e := &edits[i]; {
 		case e.path != "":
 			except = append(except, automaton.Exception{Path: e.path, Below: e.below})
 		case e.addr != nil:
 			addrs = append(addrs, *e.addr)
+		case e.exact != nil:
+			commands = append(commands, e.exact)
 		}
 	}
 	if before.name != after.name {
@@ -33,7 +37,7 @@ func unchanged(before, after *Policy, edits []edit) error {
 	if path, found := before.sockets.differs(&after.sockets, except, sockets); found {
 		return fmt.Errorf("a rule in the user's file would also change what is decided about the socket %s", tomlString(path))
 	}
-	was, is := before.otherPlanes(addrs), after.otherPlanes(addrs)
+	was, is := before.otherPlanes(addrs, commands), after.otherPlanes(addrs, commands)
 	for _, line := range was {
 		if !slices.Contains(is, line) {
 			return fmt.Errorf("a rule in the user's file would also change what the policy says of %s", line)
@@ -63,8 +67,8 @@ func (s *ruleSet) differs(o *ruleSet, except []automaton.Exception, same func(a,
 }
 
 // otherPlanes are what a policy says besides paths, a line each, without what it
-// says of the given addresses.
-func (p *Policy) otherPlanes(but []addrRule) []string {
+// says of the given addresses and commands.
+func (p *Policy) otherPlanes(but []addrRule, commands []*command.Exact) []string {
 	limits, approval := p.Limits(), p.Approval()
 	limits.pos, approval.pos = Pos{}, Pos{}
 	out := []string{
@@ -87,7 +91,7 @@ func (p *Policy) otherPlanes(but []addrRule) []string {
 	for i := range p.net {
 		out = append(out, p.net[i].describe(but))
 	}
-	return out
+	return append(out, p.describeCommands(commands)...)
 }
 
 // describe is all that a layer says about the network.

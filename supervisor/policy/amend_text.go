@@ -23,6 +23,9 @@ func (e *edit) splice(name string, text []byte) ([]byte, error) {
 	if owner == nil && builtInTexts[e.profile] == "" {
 		return nil, fmt.Errorf("profile %q is not in it", e.profile)
 	}
+	if e.exact != nil {
+		return e.spliceRule(text, path, owner)
+	}
 	if old := e.replaced(name, owner); old != nil {
 		return e.replace(text, old)
 	}
@@ -35,6 +38,22 @@ func (e *edit) splice(name string, text []byte) ([]byte, error) {
 			strings.Join(path, "."), at.pos, tomlPath(path))
 	}
 	return e.insert(text, at), nil
+}
+
+// spliceRule adds a rule to a profile's list of rules about commands.
+func (e *edit) spliceRule(text []byte, path []string, owner *table) ([]byte, error) {
+	if e.founds = owner == nil; owner != nil {
+		commands := owner.index[e.table[0]]
+		if commands != nil && (commands.val.table == nil || commands.val.table.closed) {
+			return nil, fmt.Errorf("%s is written at %s in a way that nothing can be added to: write it as [%s]", tomlPath(path[:3]), commands.pos, tomlPath(path[:3]))
+		}
+		if commands != nil {
+			if rules := commands.val.table.index[e.table[1]]; rules != nil && rules.val.kind != unstable.ArrayTable {
+				return nil, fmt.Errorf("%s is written at %s in a way that nothing can be added to: write [[%s]] over each", tomlPath(path), rules.pos, tomlPath(path))
+			}
+		}
+	}
+	return e.appendTable(text), nil
 }
 
 // descendTo is a table of a document, or nil.
@@ -144,10 +163,19 @@ func (e *edit) profileLines() string {
 }
 
 func (e *edit) header() string {
-	return "[" + tomlPath(append([]string{"permissions", e.profile}, e.table...)) + "]\n"
+	header := "[" + tomlPath(append([]string{"permissions", e.profile}, e.table...)) + "]"
+	if e.exact != nil {
+		header = "[" + header + "]" // one of a list
+	}
+	return header + "\n"
 }
 
-func (e *edit) line() string { return tomlKey(e.key) + " = " + tomlString(e.value) + "\n" }
+func (e *edit) line() string {
+	if e.exact != nil {
+		return e.key
+	}
+	return tomlKey(e.key) + " = " + tomlString(e.value) + "\n"
+}
 
 // describe shows edits as they will stand in the file.
 func describe(edits []edit) string {
@@ -158,7 +186,7 @@ func describe(edits []edit) string {
 		if e.founds {
 			b.WriteString(e.profileLines())
 		}
-		if h := e.header(); h != last {
+		if h := e.header(); h != last || e.exact != nil {
 			b.WriteString(h)
 			last = h
 		}

@@ -42,6 +42,9 @@ func (r *ownRule) describe() string {
 	if r.action == event.ActionNone {
 		word = r.rule.Class.String()
 	}
+	if x := r.rule.Exact; x != nil {
+		return strings.TrimSpace(word + " " + x.Program + fmt.Sprintf(" %q", x.Argv) + within(x.Cwd) + inBrackets(r.rule.Reason))
+	}
 	parts := []string{word, strings.Join(r.written, "|")}
 	var subs []string
 	for _, s := range r.rule.Subs {
@@ -54,10 +57,21 @@ func (r *ownRule) describe() string {
 		}
 	}
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
-	if r.rule.Reason != "" {
-		parts = append(parts, "("+r.rule.Reason+")")
+	return strings.Join(parts, " ") + inBrackets(r.rule.Reason)
+}
+
+func within(cwd string) string {
+	if cwd == "" {
+		return ""
 	}
-	return strings.Join(parts, " ")
+	return " in " + cwd
+}
+
+func inBrackets(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
 }
 
 func patternText(list []command.Pattern) string {
@@ -102,7 +116,7 @@ func (p *Policy) checkCommands() []Finding {
 					add(Note, "%s is %s here: the rule is about all that go by its names, whatever their version", name, c)
 				}
 			}
-			plain := len(r.rule.Subs)+len(r.rule.Flags)+len(r.rule.Operands)+len(r.rule.Texts) == 0
+			plain := len(r.rule.Subs)+len(r.rule.Flags)+len(r.rule.Operands)+len(r.rule.Texts) == 0 && r.rule.Exact == nil
 			if r.action == event.ActionAllow && plain {
 				add(Warning, "allows whatever %s is told, also what belongs to a class that asks", strings.Join(r.written, ", "))
 			}

@@ -133,6 +133,17 @@
 //	:root      a workspace, or above it       :sql       DROP, TRUNCATE, DELETE without WHERE
 //	:artifact  what a build makes: *.o
 //
+// A rule with argv is about one command and nothing beside it: program is then the
+// absolute path of the file behind all links, argv all words with the program's name
+// first, and cwd, which may be left out, the directory it runs in. It counts before
+// other rules of its profile. It is what an approver's "always" writes:
+//
+//	[[permissions.project-edit.commands.rule]]
+//	program = "/usr/bin/git"
+//	argv = ["git", "push", "--force", "origin"]
+//	cwd = "/home/me/project"
+//	action = "allow"
+//
 // Rules that say an action decide instead of the classes, those of the profile
 // itself before those that it extends; of several that match the strictest counts.
 // Across layers the stricter wins. What a closed profile does not say is as in the

@@ -17,8 +17,9 @@ type commandVerdict struct {
 	name, reason string
 	pos          Pos
 	layer        int
-	// own is set for a profile's own rules, program for one of its exec table.
-	own, program bool
+	// own is set for a profile's own rules, exact for one of them about this very
+	// command, program for one of its exec table.
+	own, exact, program bool
 }
 
 // label is how decisions name the rule.
@@ -71,7 +72,9 @@ func (p *Policy) judgeCommand(req *event.Request, expendable func(path string) b
 	}
 	if req.Object.Mode&syscall.S_ISUID != 0 {
 		for i := range p.commands {
-			out[i].meet(p.commands[i].classVerdict(command.Privileged, setuidName, setuidReason, i))
+			if !out[i].exact {
+				out[i].meet(p.commands[i].classVerdict(command.Privileged, setuidName, setuidReason, i))
+			}
 		}
 	}
 	return out
@@ -118,8 +121,9 @@ func (l *commandLayer) classVerdict(class command.Class, name, reason string, la
 }
 
 // verdict is what a layer says of one identity: what its own rules say that name
-// an action, those of the profile itself before those that it extends; else what
-// it says of the classes that the command belongs to.
+// an action, those of the profile itself before those that it extends, and of these
+// one about this very command before the rest; else what it says of the classes that
+// the command belongs to.
 func (l *commandLayer) verdict(id *command.Identity, matched []known, places *command.Places, layer int) commandVerdict {
 	said, all := commandVerdict{layer: layer}, commandVerdict{layer: layer}
 	depth := -1
@@ -138,10 +142,11 @@ func (l *commandLayer) verdict(id *command.Identity, matched []known, places *co
 			all.meet(v)
 			continue
 		}
-		v := commandVerdict{action: r.action, name: name, reason: r.rule.Reason, pos: r.pos, layer: layer, own: true}
-		if r.depth > depth {
+		v := commandVerdict{action: r.action, name: name, reason: r.rule.Reason, pos: r.pos, layer: layer, own: true, exact: r.rule.Exact != nil}
+		switch {
+		case r.depth > depth, v.exact && !said.exact:
 			said, depth = v, r.depth
-		} else {
+		case v.exact == said.exact:
 			said.meet(v)
 		}
 	}

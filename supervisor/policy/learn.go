@@ -96,6 +96,7 @@ const (
 	learnKernel
 	learnSignals
 	learnMemory
+	learnCommands
 )
 
 // Add takes the next record of a session. base is its review by the profile that

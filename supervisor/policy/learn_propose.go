@@ -23,7 +23,11 @@ type proposedTable struct {
 	lines []proposedLine
 }
 
-// proposedLine is one line of a table: key and value as TOML.
+// commandTable is the list of rules about commands, each a table of its own.
+const commandTable = "commands.rule"
+
+// proposedLine is one line of a table: key and value as TOML. Of commandTable the
+// key is all lines of one rule.
 type proposedLine struct {
 	key, value string
 	proof      Proof
@@ -77,7 +81,7 @@ func (l *Learner) Propose() *Proposal {
 // place orders tables: the profile's own lines have to come first.
 func (t *proposedTable) place() int {
 	name, _, _ := strings.Cut(t.name, ".")
-	return slices.Index([]string{"", "filesystem", "exec", "secrets", "protected", "network", "kernel"}, name)
+	return slices.Index([]string{"", "filesystem", "exec", "secrets", "protected", "network", "kernel", "commands"}, name)
 }
 
 // everywhere reports whether ok holds for a directory on every session's host.
@@ -144,6 +148,8 @@ func (l *Learner) proposeOther(p *Proposal, n need, proof *Proof) {
 		p.line("network.addresses", tomlString(n.key), `"allow"`, proof)
 	case learnMemory:
 		p.line("exec", tomlString(memoryKey), `"allow"`, proof)
+	case learnCommands:
+		p.line(commandTable, n.key, "", proof)
 	}
 }
 

@@ -39,30 +39,37 @@ func (l *Learner) Text(p *Proposal, t LearnText) string {
 	name := "permissions." + tomlKey(t.Name)
 	fmt.Fprintf(&b, "\n[%s]\nextends = %s\n", name, tomlString(t.Extends))
 	for _, table := range p.tables {
-		if table.name != "" {
+		if table.name != "" && table.name != commandTable {
 			fmt.Fprintf(&b, "\n[%s.%s]\n", name, table.name)
 		}
 		for _, line := range table.lines {
-			line.write(&b, t.Why)
+			if table.name == commandTable {
+				fmt.Fprintf(&b, "\n[[%s.%s]]", name, commandTable)
+				line.proof.write(&b, t.Why)
+				b.WriteString(line.key)
+				continue
+			}
+			fmt.Fprintf(&b, "%s = %s", line.key, line.value)
+			line.proof.write(&b, t.Why)
 		}
 	}
 	l.writeLeftOut(&b)
 	return b.String()
 }
 
-func (l *proposedLine) write(b *strings.Builder, why bool) {
-	fmt.Fprintf(b, "%s = %s", l.key, l.value)
-	if l.proof.Count > 0 && !why {
-		fmt.Fprintf(b, "  # %s", times(l.proof.Count))
+// write ends a line with what it stands on.
+func (p *Proof) write(b *strings.Builder, why bool) {
+	if p.Count > 0 && !why {
+		fmt.Fprintf(b, "  # %s", times(p.Count))
 	}
 	b.WriteByte('\n')
 	if !why {
 		return
 	}
-	for _, s := range l.proof.Samples {
+	for _, s := range p.Samples {
 		fmt.Fprintf(b, "#   %s\n", s.String())
 	}
-	if more := l.proof.Count - len(l.proof.Samples); more > 0 {
+	if more := p.Count - len(p.Samples); more > 0 {
 		fmt.Fprintf(b, "#   and %s more\n", times(more))
 	}
 }

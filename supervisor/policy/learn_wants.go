@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/reeve-audit/reeve/supervisor/policy/command"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
@@ -45,8 +46,6 @@ func (p *Policy) wants(req *event.Request, d event.Decision) wants {
 	switch {
 	case harmless(&d):
 		return wants{never: "it exists already, so making it fails in any case"}
-	case strings.HasPrefix(d.Rule, commandRule):
-		return wants{never: meaning(d.Rule)}
 	case req.Op == event.OpSocket:
 		p.wantFamily(&w, &req.Object)
 	case req.Object.Kind == event.ObjectAddr:
@@ -66,6 +65,9 @@ func (p *Policy) wants(req *event.Request, d event.Decision) wants {
 		for _, t := range p.targets(req) {
 			p.wantPath(&w, &t)
 		}
+		if req.Op == event.OpExec {
+			p.wantCommand(&w, req)
+		}
 	}
 	if w.needs == nil && w.never == "" {
 		w.never = neverRule + d.Reason
@@ -76,6 +78,38 @@ func (p *Policy) wants(req *event.Request, d event.Decision) wants {
 // meaning says that a rule about commands is not to be got around by a path.
 func meaning(rule string) string {
 	return "it is what the command means that counts (" + rule + "): say what is allowed in [permissions.NAME.commands]"
+}
+
+// grave are the classes of which a command is not proposed without being asked for.
+var grave = []command.Class{command.Destructive, command.Privileged, command.Publish}
+
+// wantCommand adds the rule by which just this command would pass, where a rule
+// about commands refuses it.
+func (p *Policy) wantCommand(w *wants, req *event.Request) {
+	for _, v := range p.judgeCommand(req, nil) {
+		if v.action <= event.ActionAllow || p.recordOnly {
+			continue
+		}
+		c := &p.commands[v.layer]
+		x, err := p.exactOf(req)
+		switch {
+		case c.name != p.name || c.origin == Project || c.origin == Envelope:
+			w.never = "profile " + origin(c.name, c.origin) + " refuses what it means, and no other layer can widen that"
+		case v.program:
+			w.never = meaning(v.label())
+		case err != nil:
+			w.never = meaning(v.label()) + ": " + err.Error()
+		case req.Task.ArgvLen != 0:
+			w.never = meaning(v.label()) + ": its arguments were recorded in part"
+		case v.own && v.action == event.ActionDeny:
+			w.sensitive = "the profile denies it by name: " + v.label()
+		case slices.Contains(grave, v.class):
+			w.sensitive = "what the command means: " + v.label()
+		}
+		if w.never == "" {
+			w.add(learnCommands, exactLines(x), 0)
+		}
+	}
 }
 
 // wantPath adds what each layer that refuses a path would have to say.

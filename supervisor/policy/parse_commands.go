@@ -44,6 +44,10 @@ func parseOwnRule(s *section) (ownRule, bool) {
 	class := s.choice("class", classWords()...)
 	own.action = parseAction(s.choice("action", ruleWords...))
 	rule, ok := parseRule(s, command.ParseClass(class))
+	if rule.Exact != nil && rule.Exact.Cwd != "" && own.action != event.ActionAllow {
+		s.faults.add(s.table.pos, "leave cwd out: what is not allowed in one directory is a step away from the next", "a rule of %s has cwd and does not allow", s.what)
+		ok = false
+	}
 	s.finish()
 	if (class == "") == (own.action == event.ActionNone) {
 		s.faults.add(s.table.pos, `say class = "destructive", or action = "deny"`, "a rule of %s needs either a class or an action", s.what)
@@ -67,6 +71,11 @@ func parseRule(s *section, class command.Class) (*command.Rule, bool) {
 	r := &command.Rule{Class: class}
 	r.Programs, _ = s.words("program")
 	r.UnlessBy, _ = s.words("unless_by")
+	if s.table.index["argv"] != nil || s.table.index["cwd"] != nil {
+		parseExact(s, r)
+		return r, len(s.faults.faults) == before
+	}
+	s.known = append(s.known, "argv", "cwd")
 	for _, name := range slices.Concat(r.Programs, r.UnlessBy) {
 		if strings.ContainsAny(name, "/ ") {
 			s.faults.add(s.table.pos, `a program is called by its file name, without directories: "git"`, "%q in %s is not the name of a program", name, s.what)
@@ -86,6 +95,12 @@ func parseRule(s *section, class command.Class) (*command.Rule, bool) {
 	if len(r.Values) == 0 && len(r.Texts)+len(r.UnlessTexts) > 0 || len(r.Values) > 0 && len(r.Texts)+len(r.UnlessTexts) == 0 {
 		s.faults.add(s.table.pos, `values = ["-c"] and texts = [":sql"] say which option's value is looked at, and for what`, "a rule of %s has only one of values and texts", s.what)
 	}
+	parseLabels(s, r)
+	return r, len(s.faults.faults) == before
+}
+
+// parseLabels reads how a rule is called, and why it is there.
+func parseLabels(s *section, r *command.Rule) {
 	r.Name, _ = s.str("name")
 	r.Reason, _ = s.str("reason")
 	for _, text := range []string{r.Name, r.Reason} {
@@ -93,7 +108,6 @@ func parseRule(s *section, class command.Class) (*command.Rule, bool) {
 			s.faults.add(s.table.pos, "leave control characters out", "a rule of %s has a name or reason of several lines", s.what)
 		}
 	}
-	return r, len(s.faults.faults) == before
 }
 
 // options is a list of options with their dashes. find's "!" and "," count.

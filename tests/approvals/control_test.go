@@ -200,6 +200,39 @@ func TestAlways(t *testing.T) {
 	})
 }
 
+// TestAlwaysCommand: always, said of a command that a class asks about, is a rule
+// about that very command in that directory.
+func TestAlwaysCommand(t *testing.T) {
+	tiers(t, func(t *testing.T, nobody bool) {
+		g := newGround(t, nobody)
+		g.Native(trial.Options{}, "sh", "-c", "git init -q --bare there.git && git init -q here && cd here && git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m a && git remote add there ../there.git")
+		g.Own(g.Workspace)
+		push := func(branch string) []string { return []string{"sh", "-c", "cd here && git push -q --force there HEAD:" + branch} }
+		r := start(t, g, nil, push("a")...)
+		q := pending(t, g, 1)[0]
+		got := g.Verb("asks", "allow", q.ID, "--scope", "always")
+		rule := "[[permissions.mine.commands.rule]]\nprogram = \"/usr/bin/git\"\nargv = [\"git\", \"push\", \"-q\", \"--force\", \"there\", \"HEAD:a\"]\ncwd = \"" + g.Workspace + "/here\"\naction = \"allow\"\n"
+		if shown := "  " + strings.ReplaceAll(strings.TrimSpace(rule), "\n", "\n  ") + "\n"; got.Status != 0 || !strings.Contains(got.Stdout, shown) {
+			t.Errorf("always: %d %q %q, want %q", got.Status, got.Stdout, got.Stderr, shown)
+		}
+		if status, out := r.wait(t); status != 0 {
+			t.Fatalf("the first push: %d %q", status, out)
+		}
+		text, err := os.ReadFile(filepath.Join(g.Home, ".config/reeve/policy.toml"))
+		if err != nil || !strings.HasSuffix(string(text), rule) {
+			t.Errorf("the file is\n%s\nwant at its end\n%s", text, rule)
+		}
+		again := g.Supervised(trial.Options{Flags: []string{"--ask", "deny"}}, push("a")...)
+		if again.Status != 0 {
+			t.Errorf("the same again: %d %q", again.Status, again.Stderr)
+		}
+		beside := g.Supervised(trial.Options{Flags: []string{"--ask", "deny"}}, push("b")...)
+		if beside.Status == 0 {
+			t.Errorf("another branch was pushed: %q", beside.Stdout)
+		}
+	})
+}
+
 // TestAgentCannotAnswer: `reeve asks` inside a session answers nothing.
 func TestAgentCannotAnswer(t *testing.T) {
 	tiers(t, func(t *testing.T, nobody bool) {

@@ -100,7 +100,9 @@ type Rule struct {
 	Texts, UnlessTexts []Pattern
 	// UnlessBy are programs that may do it as a part of what they do: git runs ssh.
 	UnlessBy []string
-	Class    Class
+	// Exact, when it is set, is all that the rule is about.
+	Exact *Exact
+	Class Class
 	// Name is how the rule is called; empty makes one of its parts. Reason is one
 	// clause for a person.
 	Name, Reason string

@@ -52,6 +52,9 @@ var idle = map[string]bool{"--version": true, "--help": true}
 // Match says whether a rule matches, and how the match is called: the rule's own
 // name, or the program with what of its words met the rule.
 func (id *Identity) Match(r *Rule, places *Places) (name string, ok bool) {
+	if r.Exact != nil {
+		return r.label(), r.Exact.Is(id.call)
+	}
 	if !id.named(r.Programs) || len(id.args) == 1 && idle[id.args[0]] {
 		return "", false
 	}
