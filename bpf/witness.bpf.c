@@ -16,8 +16,10 @@
  * - fork: if the child cannot be marked, the parent is killed at once, and user
  *   space is told to kill the child.
  * - exec, with `verify`: what is not among the expected files, or what nobody
- *   announced, is killed before its first instruction. A missing or unreadable
- *   fact counts as a mismatch.
+ *   announced, is killed before its first instruction, and so is what was told
+ *   another argument vector than was judged. A missing or unreadable fact counts
+ *   as a mismatch. The vector is read from the new address space, which nobody
+ *   else can reach before the program runs.
  * - exit: observes only.
  * Not seen: the kernel's own threads for io_uring (no fork event), so a session
  * must not have io_uring where it matters who did something.
@@ -58,6 +60,19 @@ struct {
 	__type(key, __u32);
 	__type(value, struct expectation);
 } expected SEC(".maps");
+
+/*
+ * The vectors of execs that were judged by theirs, by the thread that calls
+ * execve. It is only looked at where the expectation says so: what an exec that
+ * failed has left is replaced by the next, or goes with the thread. Memory is
+ * there from the start, since a map that is allocated as needed may refuse.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_TELLING);
+	__type(key, __u32);
+	__type(value, struct telling);
+} tellings SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -164,8 +179,42 @@ int BPF_PROG(witness_fork, struct task_struct *parent, struct task_struct *child
 	return 0;
 }
 
+/*
+ * Whether the new program is told what was judged. The judged vector is laid under
+ * the real one, so that all words are the same exactly if the real one is: no byte
+ * behind its end has to be known.
+ */
+static int same_telling(struct scratch *s, struct task_struct *task, __u32 tid)
+{
+	struct telling *t = bpf_map_lookup_elem(&tellings, &tid);
+	unsigned long start, size;
+	__u64 diff = 0;
+	__u32 i, j;
+
+	if (!t)
+		return 0;
+	start = BPF_CORE_READ(task, mm, arg_start);
+	size = BPF_CORE_READ(task, mm, arg_end) - start;
+	if (size != t->size || size > MAX_TOLD)
+		return 0;
+	if (bpf_probe_read_kernel(s->words, sizeof(s->words), t->words))
+		return 0;
+	asm volatile("if %0 <= 1024 goto +1; %0 = 1024" : "+r"(size));
+	if (bpf_probe_read_user(s->words, size, (void *)start))
+		return 0;
+	/* The verifier looks back at each turn, so there are few. */
+#pragma clang loop unroll(disable)
+	for (i = 0; i < MAX_TOLD / 8; i += 64) {
+#pragma clang loop unroll(full)
+		for (j = 0; j < 64; j++)
+			diff |= s->words[i + j] ^ t->words[i + j];
+	}
+	return !diff;
+}
+
 /* The flags of an exec: what it was compared with, and what followed. */
-static __u32 judge_exec(const struct expectation *e, __u64 dev, __u64 ino)
+static __u32 judge_exec(const struct expectation *e, struct scratch *s,
+			struct task_struct *task, __u32 tid, __u64 dev, __u64 ino)
 {
 	__u32 flags = 0;
 	__u32 i;
@@ -181,6 +230,8 @@ static __u32 judge_exec(const struct expectation *e, __u64 dev, __u64 ino)
 			    e->inodes[i].ino == ino)
 				flags = 0;
 		}
+		if (!flags && e->told && (!s || !same_telling(s, task, tid)))
+			flags = EXEC_TOLD;
 	}
 	if (flags && kill_current())
 		flags |= EXEC_KILLED;
@@ -250,10 +301,11 @@ int BPF_PROG(witness_exec, struct task_struct *task, int old_pid,
 	}
 	dev = BPF_CORE_READ(bprm, file, f_inode, i_sb, s_dev);
 	ino = BPF_CORE_READ(bprm, file, f_inode, i_ino);
-	flags = judge_exec(e, dev, ino);
-	bpf_map_delete_elem(&expected, &key);
-
 	s = bpf_map_lookup_elem(&scratches, &zero);
+	flags = judge_exec(e, s, task, key, dev, ino);
+	if (e && e->told)
+		bpf_map_delete_elem(&tellings, &key);
+	bpf_map_delete_elem(&expected, &key);
 	if (!s) {
 		count_loss(LOSS_SCRATCH);
 		return 0;
@@ -284,6 +336,7 @@ int BPF_PROG(witness_exit, struct task_struct *task)
 	if (!m)
 		return 0;
 	bpf_map_delete_elem(&expected, &tid);
+	bpf_map_delete_elem(&tellings, &tid);
 
 	/* The process is gone when its last thread is; two may see that. */
 	if (BPF_CORE_READ(task, signal, live.counter))

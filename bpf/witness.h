@@ -8,11 +8,15 @@
 
 #include "kernel.h"
 
-#define WITNESS_VERSION 1
+#define WITNESS_VERSION 2
 
 #define MAX_EXPECTED 4	  /* program, interpreter, its interpreter, loader */
 #define MAX_FILENAME 4096 /* PATH_MAX, NUL included: never cut */
 #define MAX_ARGV 4096
+
+/* Of vectors up to this long, NULs included, every byte is compared. */
+#define MAX_TOLD 1024
+#define MAX_TELLING 256 /* execs whose vectors are compared at one time */
 
 enum kind {
 	KIND_FORK = 1,
@@ -38,6 +42,7 @@ enum loss {
 #define EXEC_MISMATCH (1U << 0)	  /* another file than the decided one */
 #define EXEC_UNEXPECTED (1U << 1) /* nobody decided on this exec at all */
 #define EXEC_KILLED (1U << 2)	  /* SIGKILL sent before its first instruction */
+#define EXEC_TOLD (1U << 3)	  /* the right file, and another vector than decided */
 
 struct record_header {
 	__u16 version;
@@ -92,8 +97,14 @@ struct inode_key {
 
 struct expectation {
 	__u32 count;
-	__u32 pad;
+	__u32 told; /* the vector is to be compared with the one that is told */
 	struct inode_key inodes[MAX_EXPECTED];
+};
+
+/* A vector that was judged, with zeros behind it. */
+struct telling {
+	__u64 size; /* bytes, NULs included */
+	__u64 words[MAX_TOLD / 8];
 };
 
 /*
@@ -107,6 +118,7 @@ struct scratch {
 		struct exit_record exit;
 	};
 	__u8 data[MAX_FILENAME + MAX_ARGV];
+	__u64 words[MAX_TOLD / 8];
 };
 
 _Static_assert(__builtin_offsetof(struct scratch, data) ==
@@ -118,5 +130,6 @@ _Static_assert(sizeof(struct exec_record) == 72, "exec_record");
 _Static_assert(sizeof(struct exit_record) == 40, "exit_record");
 _Static_assert(sizeof(struct mark) == 16, "mark");
 _Static_assert(sizeof(struct expectation) == 72, "expectation");
+_Static_assert(sizeof(struct telling) == 1032, "telling");
 
 #endif

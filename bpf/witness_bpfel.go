@@ -38,7 +38,7 @@ type WitnessExitRecord struct {
 type WitnessExpectation struct {
 	_      structs.HostLayout
 	Count  uint32
-	Pad    uint32
+	Told   uint32
 	Inodes [4]WitnessInodeKey
 }
 
@@ -98,9 +98,16 @@ type WitnessRecordHeader struct {
 }
 
 type WitnessScratch struct {
-	_    structs.HostLayout
-	Exec WitnessExecRecord
-	Data [8192]uint8
+	_     structs.HostLayout
+	Exec  WitnessExecRecord
+	Data  [8192]uint8
+	Words [128]uint64
+}
+
+type WitnessTelling struct {
+	_     structs.HostLayout
+	Size  uint64
+	Words [128]uint64
 }
 
 // Names of all BPF objects in the ELF.
@@ -112,6 +119,7 @@ const (
 	WitnessMapMarks        = "marks"
 	WitnessMapRecords      = "records"
 	WitnessMapScratches    = "scratches"
+	WitnessMapTellings     = "tellings"
 	WitnessProgWitnessExec = "witness_exec"
 	WitnessProgWitnessExit = "witness_exit"
 	WitnessProgWitnessFork = "witness_fork"
@@ -175,6 +183,7 @@ type WitnessMapSpecs struct {
 	Marks     *ebpf.MapSpec `ebpf:"marks"`
 	Records   *ebpf.MapSpec `ebpf:"records"`
 	Scratches *ebpf.MapSpec `ebpf:"scratches"`
+	Tellings  *ebpf.MapSpec `ebpf:"tellings"`
 }
 
 // WitnessVariableSpecs contains global variables before they are loaded into the kernel.
@@ -210,6 +219,7 @@ type WitnessMaps struct {
 	Marks     *ebpf.Map `ebpf:"marks"`
 	Records   *ebpf.Map `ebpf:"records"`
 	Scratches *ebpf.Map `ebpf:"scratches"`
+	Tellings  *ebpf.Map `ebpf:"tellings"`
 }
 
 func (m *WitnessMaps) Close() error {
@@ -219,6 +229,7 @@ func (m *WitnessMaps) Close() error {
 		m.Marks,
 		m.Records,
 		m.Scratches,
+		m.Tellings,
 	)
 }
 

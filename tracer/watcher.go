@@ -81,7 +81,7 @@ func (w *watcher) Identify(fd int) (gate.FileID, error) {
 }
 
 // Expect announces an exec to the kernel's programs.
-func (w *watcher) Expect(tid int, files []gate.Program) error {
+func (w *watcher) Expect(tid int, files []gate.Program, argv []string) (told bool, err error) {
 	w.mu.Lock()
 	w.judged[tid] = files
 	w.mu.Unlock()
@@ -93,7 +93,7 @@ func (w *watcher) Expect(tid int, files []gate.Program) error {
 		}
 	})
 	if w.adoptErr != nil {
-		return w.adoptErr
+		return false, w.adoptErr
 	}
 	inodes := make([]witness.Inode, len(files))
 	for i, f := range files {
@@ -101,10 +101,10 @@ func (w *watcher) Expect(tid int, files []gate.Program) error {
 	}
 	if w.hooks != nil {
 		if err := w.hooks.Announce(tid, inodes); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return w.witness.Expect(tid, inodes)
+	return w.witness.Expect(tid, inodes, argv)
 }
 
 func (w *watcher) run(ctx context.Context, s *Session) error {
@@ -214,9 +214,12 @@ func (w *watcher) executed(e *event.Event, r witness.Exec) {
 	k := w.known(r.Process.PID)
 	e.Task.PPID, k.id, k.exe = k.ppid, r.Process.ID(), e.Task.Exe
 	w.learn(r.Process.PID, k)
-	if r.Mismatch || r.Unexpected {
+	if r.Mismatch || r.Unexpected || r.Told {
 		e.Action, e.Errno = event.ActionDeny, int32(unix.EACCES)
 		e.Reason = "another program ran than was judged"
+		if r.Told {
+			e.Reason = "the program was told other words than were judged"
+		}
 		if r.Killed {
 			e.Reason += "; killed before its first instruction"
 		}

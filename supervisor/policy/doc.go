@@ -169,14 +169,15 @@
 //
 // How far it holds: the words of an execve are read once, and the kernel reads them
 // again when the call goes on. A task with another thread, or with shared memory,
-// can change them in between. So what the new program was told is compared with
-// what was judged when it makes its first call that is trapped, and it is killed
-// when that differs. This is the same under every engine of this version, with a
-// witness or without: a dynamically linked program makes that call in its loader,
-// before any code of its own; a static one runs until it touches a file, a name or
-// an address, and could before that write to descriptors that it was given. A
-// program that runs itself with its own words again is not seen to have done so;
-// and binfmt_misc's interpreters are not compared. The working directory and what a
+// can change them in between. As root the kernel compares what the new program was
+// told with what was judged, and kills it before its first instruction when that
+// differs. As an ordinary user, for scripts and for vectors of more than 1,024
+// bytes they are compared when it makes its first call that is trapped: a
+// dynamically linked program makes that call in its loader, before any code of its
+// own; a static one runs until it touches a file, a name or an address, and could
+// before that write to descriptors that it was given. There a program that runs
+// itself with its own words again is not seen to have done so. binfmt_misc's
+// interpreters are not compared. The working directory and what a
 // path leads to are those at the time of the judgement. What must hold against a
 // program that was written to get around this belongs into the other tables: a path
 // that is denied is denied whatever the words are.

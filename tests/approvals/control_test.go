@@ -207,7 +207,9 @@ func TestAlwaysCommand(t *testing.T) {
 		g := newGround(t, nobody)
 		g.Native(trial.Options{}, "sh", "-c", "git init -q --bare there.git && git init -q here && cd here && git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m a && git remote add there ../there.git")
 		g.Own(g.Workspace)
-		push := func(branch string) []string { return []string{"sh", "-c", "cd here && git push -q --force there HEAD:" + branch} }
+		push := func(branch string) []string {
+			return []string{"sh", "-c", "cd here && git push -q --force there HEAD:" + branch}
+		}
 		r := start(t, g, nil, push("a")...)
 		q := pending(t, g, 1)[0]
 		got := g.Verb("asks", "allow", q.ID, "--scope", "always")

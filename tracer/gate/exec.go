@@ -88,20 +88,29 @@ func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr uint64, f
 	if flags&atExecveCheck != 0 {
 		return out, nil
 	}
-	if v := w.m.Programs; v != nil && words != nil && v.Words(&out.req) {
-		w.expectWords(caller, words)
+	if words != nil && len(words) == 0 {
+		words = []string{""} // the kernel gives a program at least that
 	}
-	return w.letRun(out, files)
+	if v := w.m.Programs; v == nil || words != nil && !v.Words(&out.req) {
+		words = nil // they decide nothing
+	}
+	return w.letRun(out, files, caller, words)
 }
 
-// letRun tells whoever verifies what may run, and then lets the exec go on.
-func (w *worker) letRun(out outcome, files []Program) (outcome, error) {
+// letRun tells whoever verifies what may run and what it may be told, which is nil
+// for anything, and then lets the exec go on.
+func (w *worker) letRun(out outcome, files []Program, caller, words []string) (outcome, error) {
+	told := false
 	if v := w.g.cfg.Verifier; v != nil {
-		if err := v.Expect(w.th.TID, files); err != nil {
+		var err error
+		if told, err = v.Expect(w.th.TID, files, vector(words)); err != nil {
 			return out, fmt.Errorf("tell the witness what may run: %w", err)
 		}
 	} else {
 		w.g.execs.wait(w.th.TGID, execWait{before: FileID(w.th.ExeID()), files: files})
+	}
+	if words != nil && !told {
+		w.expectWords(caller, words)
 	}
 	w.g.table.Changing(w.th.TGID)
 	return out, nil

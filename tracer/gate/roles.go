@@ -52,8 +52,10 @@ type Verifier interface {
 	// Identify names the file that fd is open on as the verifier sees it.
 	Identify(fd int) (FileID, error)
 	// Expect must be told before the call continues. The first file is what was
-	// named, the others are interpreters that it may end in.
-	Expect(tid int, files []Program) error
+	// named, the others are interpreters that it may end in. argv, unless it is nil,
+	// is what the program has to be told; told reports whether the verifier sees to
+	// that.
+	Expect(tid int, files []Program, argv []string) (told bool, err error)
 }
 
 // Programs knows programs by more than their path. It is called from several

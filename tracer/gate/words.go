@@ -12,9 +12,11 @@ import (
 	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
-// The kernel copies the words of an exec after they were judged. What it copied
-// stands in /proc/PID/cmdline, and is compared at the first call of the new program
-// that is trapped. A program that is dynamically linked makes that call in its
+// The kernel copies the words of an exec after they were judged. Where a verifier
+// compares what it copied, a program that is told something else is killed before it
+// begins. Without one, for a script and for vectors that are too long, they are compared
+// here: they stand in /proc/PID/cmdline, and are read at the first call of the new
+// program that is trapped. A program that is dynamically linked makes that call in its
 // loader, before any code of its own; a static one before it can touch a file or
 // an address.
 
@@ -36,6 +38,14 @@ type lineWait struct {
 // anyWord stands for a word that is the kernel's to choose: how it calls a script.
 const anyWord = "\x00"
 
+// vector is what a verifier may compare: nil where the kernel chooses a word.
+func vector(words []string) []string {
+	if slices.Contains(words, anyWord) {
+		return nil
+	}
+	return words
+}
+
 // maxLines is how many may wait before those of dead processes are forgotten.
 const maxLines = 1024
 
@@ -53,9 +63,6 @@ func (w *worker) expectWords(caller, words []string) {
 				delete(l.m, id)
 			}
 		}
-	}
-	if len(words) == 0 {
-		words = []string{""} // the kernel gives a program at least that
 	}
 	l.m[w.th.ID] = lineWait{w.th.TGID, w.th.ExeID(), caller, words}
 	l.pending.Store(int64(len(l.m)))

@@ -44,7 +44,7 @@ func TestMemfd(t *testing.T) {
 		if !right {
 			want.Ino++
 		}
-		if err := s.Expect(cmd.Process.Pid, []Inode{want}); err != nil {
+		if _, err := s.Expect(cmd.Process.Pid, []Inode{want}, nil); err != nil {
 			t.Fatal(err)
 		}
 		release()
@@ -72,7 +72,7 @@ func TestFileSystems(t *testing.T) {
 		s := start(t, Config{Verify: true}, false)
 		cmd := become("exec", path)
 		release := s.adopt(cmd)
-		if err := s.Expect(cmd.Process.Pid, []Inode{inodeOf(t, path)}); err != nil {
+		if _, err := s.Expect(cmd.Process.Pid, []Inode{inodeOf(t, path)}, nil); err != nil {
 			t.Fatal(err)
 		}
 		release()

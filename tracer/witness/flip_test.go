@@ -54,7 +54,7 @@ func runFlip(t *testing.T, s *session, flip, good, bad string, attempts int) map
 	cmd := become("exec", flip, strconv.Itoa(attempts), good, bad)
 	cmd.ExtraFiles = []*os.File{pids[1], leave[0], letters[1]}
 	release := s.adopt(cmd)
-	if err := s.Expect(cmd.Process.Pid, []Inode{inodeOf(t, flip)}); err != nil {
+	if _, err := s.Expect(cmd.Process.Pid, []Inode{inodeOf(t, flip)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range cmd.ExtraFiles {
@@ -77,7 +77,7 @@ func runFlip(t *testing.T, s *session, flip, good, bad string, attempts int) map
 			break
 		}
 		tid := int(uint32(pid[0]) | uint32(pid[1])<<8 | uint32(pid[2])<<16 | uint32(pid[3])<<24)
-		if err := s.Expect(tid, want); err != nil {
+		if _, err := s.Expect(tid, want, nil); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = leave[1].Write([]byte{1})

@@ -13,7 +13,7 @@ import (
 
 // version is the version of the kernel records that this package reads,
 // WITNESS_VERSION in bpf/witness.h.
-const version = 1
+const version = 2
 
 // The flags of fork and exec records, see bpf/witness.h.
 const (
@@ -21,6 +21,7 @@ const (
 	execMismatch   = 1 << 0
 	execUnexpected = 1 << 1
 	execKilled     = 1 << 2
+	execTold       = 1 << 3
 )
 
 // Record is what the kernel told: one of Fork, Exec, Exit and Lost.
@@ -70,9 +71,10 @@ type Exec struct {
 	Argv    []string
 	ArgvLen uint32
 	// Mismatch says that the file was not among the expected ones; Unexpected
-	// that nothing was expected of this thread at all; Killed that the process
-	// was sent SIGKILL for it before its first instruction.
-	Mismatch, Unexpected, Killed bool
+	// that nothing was expected of this thread at all; Told that the file was
+	// right and Argv not what was judged; Killed that the process was sent SIGKILL
+	// for it before its first instruction.
+	Mismatch, Unexpected, Told, Killed bool
 }
 
 // Exit is the end of a process: its last thread is gone.
@@ -174,6 +176,7 @@ func decodeExec(b []byte) (Record, error) {
 		Argv:       splitArgv(text[r.FilenameLen:]),
 		Mismatch:   r.Flags&execMismatch != 0,
 		Unexpected: r.Flags&execUnexpected != 0,
+		Told:       r.Flags&execTold != 0,
 		Killed:     r.Flags&execKilled != 0,
 	}
 	if r.ArgvFull != r.ArgvLen {

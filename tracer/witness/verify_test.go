@@ -1,9 +1,11 @@
 package witness
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -43,7 +45,7 @@ func TestVerify(t *testing.T) {
 				files = append(files, inodeOf(t, p))
 			}
 			if files != nil {
-				if err := s.Expect(cmd.Process.Pid, files); err != nil {
+				if _, err := s.Expect(cmd.Process.Pid, files, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -70,6 +72,95 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestTold: a program that is told other words than were judged does not begin.
+func TestTold(t *testing.T) {
+	touch := resolve(t, "touch")
+	long := strings.Repeat("x", 250) // a file's name
+	var many []string
+	for n := 0; n < MaxTold; n += len(long) + 1 {
+		many = append(many, long)
+	}
+	dir := t.TempDir()
+	most := []string{strings.Repeat("y", MaxTold-len(touch)-len(dir)-len("/000")-3-1) + "z"}
+	tests := []struct {
+		name string
+		// gives is what the program is given behind its file, expect what is announced
+		// behind it, or nil.
+		gives, expect []string
+		held, runs    bool
+	}{
+		{"the same", nil, []string{}, true, true},
+		{"the same, several", []string{"a", "", "b"}, []string{"a", "", "b"}, true, true},
+		{"as long as may be", most, most, true, true},
+		{"as long as may be, the last letter", most, []string{strings.TrimSuffix(most[0], "z") + "y"}, true, false},
+		{"a word more", []string{"a"}, []string{}, true, false},
+		{"an empty word more", []string{""}, []string{}, true, false},
+		{"a word less", nil, []string{"a"}, true, false},
+		{"another letter", []string{"a", "b", "c"}, []string{"a", "d", "c"}, true, false},
+		{"the last letter", []string{strings.Repeat("a", 200) + "b"}, []string{strings.Repeat("a", 200) + "c"}, true, false},
+		{"words parted otherwise", []string{"a", "b"}, []string{"a\x00b"}, true, true}, // one vector in memory
+		{"much longer", many, []string{"a"}, true, false},
+		{"too long to be held", many, many, false, true},
+		{"any", []string{"a"}, nil, false, true},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := start(t, Config{Verify: true}, false)
+			out := filepath.Join(dir, fmt.Sprintf("%03d", i))
+			cmd := become("exec", append([]string{touch, out}, tt.gives...)...)
+			cmd.Dir = t.TempDir()
+			release := s.adopt(cmd)
+			var argv []string
+			if tt.expect != nil {
+				argv = append([]string{touch, out}, tt.expect...)
+			}
+			told, err := s.Expect(cmd.Process.Pid, []Inode{inodeOf(t, touch)}, argv)
+			if err != nil || told != tt.held {
+				t.Fatalf("held %v, want %v: %v", told, tt.held, err)
+			}
+			release()
+			_ = cmd.Wait()
+			if _, err := os.Stat(out); (err == nil) != tt.runs {
+				t.Errorf("ran: %v, want %v", err == nil, tt.runs)
+			}
+			execs := only[Exec](s.all())
+			if len(execs) != 1 {
+				t.Fatalf("execs %+v", execs)
+			}
+			e := execs[0]
+			if e.Told == tt.runs || e.Killed == tt.runs || e.Mismatch {
+				t.Errorf("exec %+v", e)
+			}
+		})
+	}
+}
+
+// TestTellings: as many vectors as there is room for are held, the rest is not, and
+// one that is announced again, or has ended, makes room.
+func TestTellings(t *testing.T) {
+	s := start(t, Config{Verify: true}, false)
+	file := []Inode{inodeOf(t, resolve(t, "touch"))}
+	held := 0
+	for tid := 1 << 20; tid < 1<<20+300; tid++ {
+		for range 2 {
+			told, err := s.Expect(tid, file, []string{"touch"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told {
+				held++
+			}
+		}
+	}
+	if held != 2*256 {
+		t.Errorf("%d of 300 vectors are held twice", held)
+	}
+	_ = s.Forget(1 << 20)
+	if told, _ := s.Expect(1<<20+299, file, []string{"touch"}); !told {
+		t.Error("what was withdrawn makes no room")
+	}
+}
+
 // TestAnnouncementHoldsOnce: the second exec needs its own, and Forget withdraws.
 func TestAnnouncementHoldsOnce(t *testing.T) {
 	env, touch := resolve(t, "env"), resolve(t, "touch")
@@ -77,7 +168,7 @@ func TestAnnouncementHoldsOnce(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	cmd := become("exec", env, touch, out)
 	release := s.adopt(cmd)
-	if err := s.Expect(cmd.Process.Pid, []Inode{inodeOf(t, env), inodeOf(t, touch)}); err != nil {
+	if _, err := s.Expect(cmd.Process.Pid, []Inode{inodeOf(t, env), inodeOf(t, touch)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	release()
@@ -96,10 +187,10 @@ func TestAnnouncementHoldsOnce(t *testing.T) {
 
 func TestExpectRefuses(t *testing.T) {
 	s := start(t, Config{}, true)
-	if err := s.Expect(1, nil); err == nil {
+	if _, err := s.Expect(1, nil, nil); err == nil {
 		t.Error("nothing expected")
 	}
-	if err := s.Expect(1, make([]Inode, MaxExpected+1)); err == nil {
+	if _, err := s.Expect(1, make([]Inode, MaxExpected+1), nil); err == nil {
 		t.Error("too many expected")
 	}
 	if err := s.Adopt(-1); err == nil {

@@ -5,6 +5,7 @@
 package witness
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +51,7 @@ func (c Config) Validate() error {
 // process ends: then nothing watches, so the session's tree must not outlive it.
 type Witness struct {
 	session uint64
+	verify  bool
 	objects bpf.WitnessObjects
 	links   []link.Link
 	reader  *ringbuf.Reader
@@ -64,7 +66,7 @@ func New(cfg Config) (*Witness, error) {
 	if err := checkNamespace(); err != nil {
 		return nil, err
 	}
-	w := &Witness{session: cfg.Session}
+	w := &Witness{session: cfg.Session, verify: cfg.Verify}
 	if err := w.load(cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("load witness: %w", err), w.Close())
 	}
@@ -180,28 +182,54 @@ func (w *Witness) Adopt(id int) error {
 	return nil
 }
 
+// MaxTold is how many bytes (MAX_TOLD in bpf/witness.h) a vector may have, NULs included, to be compared.
+const MaxTold = 1024
+
 // Expect announces that the thread tid is about to exec one of the files, and
 // must be called before it is let go. It replaces what was announced before. The
 // announcement holds for one exec, and ends with the thread.
-func (w *Witness) Expect(tid int, files []Inode) error {
+//
+// argv, unless it is nil, is the vector that the program has to be told. told
+// reports whether that is held to: it is not where the vector is longer than
+// MaxTold, where too many are compared at once, and without Config.Verify.
+func (w *Witness) Expect(tid int, files []Inode, argv []string) (told bool, err error) {
 	if len(files) == 0 || len(files) > MaxExpected {
-		return fmt.Errorf("bug: %d files expected of one exec, 1 to %d can be", len(files), MaxExpected)
+		return false, fmt.Errorf("bug: %d files expected of one exec, 1 to %d can be", len(files), MaxExpected)
 	}
 	e := bpf.WitnessExpectation{Count: uint32(len(files))}
 	for i, f := range files {
 		e.Inodes[i] = bpf.WitnessInodeKey{Dev: toKernelDev(f.Dev), Ino: f.Ino}
 	}
-	if err := w.objects.Expected.Update(uint32(tid), e, ebpf.UpdateAny); err != nil {
-		return fmt.Errorf("announce exec of thread %d: %w", tid, err)
+	if argv != nil && w.verify && w.tell(tid, argv) {
+		e.Told = 1
 	}
-	return nil
+	if err := w.objects.Expected.Update(uint32(tid), e, ebpf.UpdateAny); err != nil {
+		return false, fmt.Errorf("announce exec of thread %d: %w", tid, err)
+	}
+	return e.Told != 0, nil
+}
+
+// tell states a vector to the kernel's program, if it has room for it.
+func (w *Witness) tell(tid int, argv []string) bool {
+	const head = 8 // struct telling of bpf/witness.h: the size, then the bytes
+	t := make([]byte, head+MaxTold)
+	size := 0
+	for _, word := range argv {
+		if size+len(word)+1 > MaxTold {
+			return false
+		}
+		size += copy(t[head+size:], word) + 1
+	}
+	binary.NativeEndian.PutUint64(t, uint64(size))
+	return w.objects.Tellings.Update(uint32(tid), t, ebpf.UpdateAny) == nil
 }
 
 // Forget withdraws what was announced for a thread, if anything was.
 func (w *Witness) Forget(tid int) error {
-	err := w.objects.Expected.Delete(uint32(tid))
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("withdraw exec of thread %d: %w", tid, err)
+	for _, m := range []*ebpf.Map{w.objects.Expected, w.objects.Tellings} {
+		if err := m.Delete(uint32(tid)); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("withdraw exec of thread %d: %w", tid, err)
+		}
 	}
 	return nil
 }

@@ -153,7 +153,7 @@ func TestThreadExec(t *testing.T) {
 				t.Fatalf("thread %q: %v", line, err)
 			}
 			if announced {
-				if err := s.Expect(tid, []Inode{inodeOf(t, program)}); err != nil {
+				if _, err := s.Expect(tid, []Inode{inodeOf(t, program)}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -283,7 +283,7 @@ func BenchmarkExpect(b *testing.B) {
 	s := start(b, Config{}, true)
 	files := []Inode{{1, 2}}
 	for b.Loop() {
-		if err := s.Expect(1, files); err != nil {
+		if _, err := s.Expect(1, files, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
