@@ -57,7 +57,10 @@ type CollectorConfig struct {
 	// its file, 8 MB, in memory for a while. It may be nil.
 	Trim      func(context.Context) error
 	TrimEvery int
-	Log       *slog.Logger
+	// Hopeless says of an error of the store's that no trying again helps: after
+	// Stop, Run returns it instead. It may be nil.
+	Hopeless func(error) bool
+	Log      *slog.Logger
 }
 
 // Collector moves messages from a source into a store: append, then ack.
@@ -116,7 +119,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		if g.seen == 0 && err == nil && stopping {
 			return nil
 		}
-		if err := c.deliver(ctx, g); err != nil {
+		if err := c.deliver(ctx, waiting, g); err != nil {
 			return err
 		}
 		if err == nil {
@@ -194,8 +197,9 @@ func (c *Collector) add(g *gathered, msgs []Message) {
 	}
 }
 
-// deliver appends a delivery, however often it takes, and acks its messages.
-func (c *Collector) deliver(ctx context.Context, g *gathered) error {
+// deliver appends a delivery, however often it takes, and acks its messages. Once
+// waiting is over it takes a store's word that nothing helps.
+func (c *Collector) deliver(ctx, waiting context.Context, g *gathered) error {
 	if len(g.msgs) == 0 {
 		return nil
 	}
@@ -207,8 +211,12 @@ func (c *Collector) deliver(ctx context.Context, g *gathered) error {
 		if ctx.Err() == nil {
 			c.cfg.Log.Warn("the store does not take records; trying again", "err", err, "attempt", attempt+1)
 		}
-		if !pause(ctx, backoff(attempt)) {
-			return fmt.Errorf("collect %s %d-%d: %w: %w", g.d.Stream, g.d.First, g.d.Last, ctx.Err(), err)
+		again := ctx
+		if c.cfg.Hopeless != nil && c.cfg.Hopeless(err) {
+			again = waiting
+		}
+		if !pause(again, backoff(attempt)) {
+			return fmt.Errorf("collect %s %d-%d: %w", g.d.Stream, g.d.First, g.d.Last, errors.Join(err, ctx.Err()))
 		}
 	}
 	c.stored += uint64(g.rows)

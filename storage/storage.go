@@ -15,6 +15,10 @@ import (
 // ErrNoSession is returned, wrapped, for a session that the store does not hold.
 var ErrNoSession = errors.New("no such session")
 
+// ErrUnusable is returned, wrapped, by a store that no trying again makes work:
+// its file is not a database, is of a newer version, or cannot be made.
+var ErrUnusable = errors.New("the store cannot be used")
+
 // Writer takes deliveries. Append keeps each record of d once, by session and
 // seq, whatever deliveries it comes in and however often; the first content of
 // a place stays. When Append returns nil, all of d is kept. It may be called by

@@ -33,6 +33,14 @@ func drain(ctx context.Context, warn io.Writer, st *session.State, own storage.S
 		say(warn, err)
 		return
 	}
+	away := map[session.Target]int{} // by target, how many sessions did not get there
+	defer func() {
+		for _, n := range away {
+			if n > 1 {
+				say(warn, fmt.Errorf("what %d more sessions left was not tried, since it goes to the same place", n-1))
+			}
+		}
+	}()
 	for _, id := range ids {
 		if ctx.Err() != nil {
 			return
@@ -44,7 +52,7 @@ func drain(ctx context.Context, warn io.Writer, st *session.State, own storage.S
 		switch {
 		case err != nil:
 		case claim.HasBus():
-			err = drainOne(ctx, claim, own)
+			err = drainOne(ctx, claim, own, away)
 		case claim.Unclean(): // it died before it had recorded anything
 			err = claim.Stored()
 		}
@@ -57,18 +65,27 @@ func drain(ctx context.Context, warn io.Writer, st *session.State, own storage.S
 	}
 }
 
-func drainOne(ctx context.Context, claim *session.Claim, own storage.Store) error {
+// drainOne stores what one session left, unless what another one left did not get
+// to the same place just now.
+func drainOne(ctx context.Context, claim *session.Claim, own storage.Store, away map[session.Target]int) error {
 	ctx, cancel := context.WithTimeout(ctx, drainPatience)
 	defer cancel()
 	target, err := claim.Target()
 	if err != nil {
 		return err
 	}
+	if away[target] > 0 {
+		away[target]++
+		return nil
+	}
 	b, err := bus.Open(ctx, bus.Config{Dir: claim.BusDir(), Existing: true})
 	if err != nil {
 		return err
 	}
 	if err := deliverAll(ctx, b, target, own); err != nil {
+		if errors.Is(err, storage.ErrUnusable) || ctx.Err() != nil {
+			away[target]++
+		}
 		return errors.Join(err, b.Close())
 	}
 	return errors.Join(b.Discard(), claim.Stored())
@@ -87,7 +104,7 @@ func deliverAll(ctx context.Context, b *bus.Bus, target session.Target, own stor
 	if err != nil {
 		return err
 	}
-	collector, err := pipeline.NewCollector(pipeline.CollectorConfig{Source: source, Store: store})
+	collector, err := pipeline.NewCollector(pipeline.CollectorConfig{Source: source, Store: store, Hopeless: hopeless})
 	if err != nil {
 		return err
 	}
@@ -97,6 +114,9 @@ func deliverAll(ctx context.Context, b *bus.Bus, target session.Target, own stor
 	}
 	return forwardAll(ctx, b, target.NATS)
 }
+
+// hopeless reports an error of a store that will not pass.
+func hopeless(err error) bool { return errors.Is(err, storage.ErrUnusable) }
 
 // forwardAll sends what the session's own forwarder had not sent yet.
 func forwardAll(ctx context.Context, b *bus.Bus, server string) (err error) {

@@ -34,6 +34,8 @@ type stream struct {
 	bus   *bus.Bus
 	store storage.Store
 	last  errgroup.Group // the store's closing
+	// unstored is why the store has not got everything, once end has returned.
+	unstored error
 }
 
 type streamConfig struct {
@@ -118,7 +120,7 @@ func (s *stream) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	collector, err := pipeline.NewCollector(pipeline.CollectorConfig{Source: source, Store: s.store, Trim: s.bus.Trim, Log: s.cfg.log})
+	collector, err := pipeline.NewCollector(pipeline.CollectorConfig{Source: source, Store: s.store, Trim: s.bus.Trim, Hopeless: hopeless, Log: s.cfg.log})
 	if err != nil {
 		return err
 	}
@@ -173,8 +175,8 @@ func (s *stream) end() (totals pipeline.Totals, stored bool, err error) {
 	runErr := s.group.Wait()
 	s.cancel()
 	stored = err == nil && runErr == nil
-	if errors.Is(runErr, context.Canceled) {
-		runErr = nil // somebody did not answer in time; that is said by stored
+	if errors.Is(runErr, context.Canceled) || hopeless(runErr) {
+		s.unstored, runErr = runErr, nil // somebody did not answer in time, or never will
 	}
 	return totals, stored, errors.Join(err, runErr, s.close(stored))
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,8 +11,34 @@ import (
 	"time"
 
 	"github.com/reeve-audit/reeve/storage"
+	"github.com/reeve-audit/reeve/storage/sqlite"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
+
+// refuse makes a store that takes nothing for a while.
+func refuse(t *testing.T, file string, d time.Duration) {
+	t.Helper()
+	store, err := sqlite.New(file, sqlite.Config{})
+	if err == nil {
+		err = errors.Join(store.Open(context.Background()), store.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", file)
+	if err == nil {
+		_, err = db.Exec("CREATE TRIGGER no BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'not now'); END")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(d, func() {
+		_, err := db.Exec("DROP TRIGGER no")
+		if err = errors.Join(err, db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // TestStream: every record of a session is stored once and in order, whether the
 // session is over before it needs a bus or not, and also when the store does not
@@ -19,7 +47,7 @@ func TestStream(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		lives  time.Duration
-		broken bool // for the first 300 ms the store's file cannot be opened
+		broken bool // for the first 300 ms the store takes nothing
 		strict bool
 		bus    bool // whether there is to be one
 	}{
@@ -32,10 +60,7 @@ func TestStream(t *testing.T) {
 			dir := t.TempDir()
 			db, bus := filepath.Join(dir, "reeve.db"), filepath.Join(dir, "bus")
 			if c.broken {
-				if err := os.Mkdir(db, 0o700); err != nil {
-					t.Fatal(err)
-				}
-				time.AfterFunc(300*time.Millisecond, func() { _ = os.Remove(db) })
+				refuse(t, db, 300*time.Millisecond)
 			}
 			s, err := openStream(context.Background(), streamConfig{
 				session: "01J00000000000000000000000", busDir: bus, storeURL: "sqlite://" + db, strict: c.strict, log: slog.New(slog.DiscardHandler),

@@ -71,7 +71,7 @@ func (l *live) finish(tap *tap, m session.Manifest, r tracer.Result, err error) 
 	now := time.Now().UTC()
 	m.Ended, m.Status = &now, &status
 	recErr = errors.Join(recErr, l.session.WriteManifest(m), l.session.Close(stored), tap.stream.closed())
-	l.summary(totals, stored)
+	l.summary(totals, stored, tap.stream.unstored)
 	if err = errors.Join(startErr, err); err != nil {
 		return 0, failWith(status, errors.Join(err, recErr))
 	}
@@ -117,7 +117,10 @@ func askedLine(e *event.Event) string {
 }
 
 // summary is the one line at the end.
-func (l *live) summary(t pipeline.Totals, stored bool) {
+func (l *live) summary(t pipeline.Totals, stored bool, why error) {
+	if hopeless(why) {
+		say(os.Stderr, withHint(why, "the records stay in the state directory and are stored once the store works"))
+	}
 	if l.opts.quiet {
 		return
 	}

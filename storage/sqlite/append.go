@@ -9,6 +9,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
@@ -54,7 +55,7 @@ func (s *Store) writer(ctx context.Context) error {
 	}
 	db, err := s.open(ctx, true)
 	if err != nil {
-		return err
+		return s.lasting(ctx, err)
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -78,11 +79,19 @@ func (s *Store) writer(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("store %s: %w", s.path, err), conn.Close())
+		return errors.Join(s.lasting(ctx, fmt.Errorf("store %s: %w", s.path, err)), conn.Close())
 	}
 	s.conn = conn
 	s.args = make([]driver.NamedValue, 1+len(eventColumns))
 	return nil
+}
+
+// lasting marks an error by which the file cannot be opened, unless it may pass.
+func (s *Store) lasting(ctx context.Context, err error) error {
+	if ctx.Err() != nil || isBusy(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", storage.ErrUnusable, err)
 }
 
 // appendBatch inserts the records of b that are not there yet.

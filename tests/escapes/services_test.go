@@ -1,11 +1,13 @@
 package escapes_test
 
 import (
+	"database/sql"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -172,4 +174,72 @@ func TestStoreDown(t *testing.T) {
 		t.Fatalf("%d sessions in the store, want 2: %s", len(sessions), out.Text())
 	}
 	whole(t, g.Events("--store", ch.URL("reeve"), "--session", sessions[0]), 6000)
+}
+
+// TestStoreUnusable: a store that can never take records is said at once, keeps no
+// command waiting, and what it did not get is stored once it works.
+func TestStoreUnusable(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		spoil      func(*testing.T, string)
+	}{
+		{"no database", "not a database", func(t *testing.T, file string) { writeFile(t, file, strings.Repeat("no database ", 1000), 0o600) }},
+		{"a directory", "is a directory", func(t *testing.T, file string) {
+			if err := os.Mkdir(file, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"of a newer reeve", "use a newer reeve", func(t *testing.T, file string) { spoilTables(t, file, "PRAGMA user_version = 99") }},
+		{"other tables", "has no column", func(t *testing.T, file string) {
+			spoilTables(t, file, "CREATE TABLE sessions (id)", "CREATE TABLE events (sid)", "PRAGMA user_version = 2")
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := trial.NewGround(t, false)
+			file := filepath.Join(g.State, "reeve.db")
+			c.spoil(t, file)
+			var took time.Duration
+			for _, argv := range [][]string{{"/bin/true"}, {"/bin/sleep", "0.3"}, {"/bin/sleep", "0.3"}} {
+				began := time.Now()
+				r := g.Command(trial.Options{}, argv...)
+				cmd := exec.Command(r[0], r[1:]...)
+				cmd.Env, cmd.Dir = g.Environ(), g.Workspace
+				out, err := cmd.CombinedOutput()
+				took = max(took, time.Since(began))
+				if err != nil || strings.Count(string(out), "the store cannot be used") != 1 || !strings.Contains(string(out), c.says) {
+					t.Errorf("%v, output %s", err, out)
+				}
+			}
+			began := time.Now()
+			verb := g.Verb("sessions")
+			if !strings.Contains(verb.Stderr, c.says) {
+				t.Errorf("sessions: %d %s", verb.Status, verb.Text())
+			}
+			// A store that may come back is waited for ten seconds at a session's end,
+			// and twenty for what each one left.
+			if took = max(took, time.Since(began)); took > 8*time.Second {
+				t.Errorf("it was waited for: %v", took)
+			}
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				_ = os.Remove(file + suffix)
+			}
+			if verb := g.Verb("sessions"); verb.Status != 0 || strings.Count(verb.Stdout, "ended") != 3 {
+				t.Errorf("afterwards: %d %s", verb.Status, verb.Text())
+			}
+		})
+	}
+}
+
+func spoilTables(t *testing.T, file string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
