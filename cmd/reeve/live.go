@@ -257,6 +257,7 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 		records.abandon()
 		return fail(err)
 	}
+	l.programs.Begin()
 	l.decider = newSeeding(l.ledgers.open(l.policy), l.policy.CacheLinks(), l.seeder)
 	term := openConsole(own)
 	nest := newNesting(ctx, l, tap, launcher)

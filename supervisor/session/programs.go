@@ -68,12 +68,15 @@ var systemDirs = []string{"/usr/sbin", "/sbin", "/usr/local/sbin"}
 // maxVersions bounds the cache of what was compared.
 const maxVersions = 4096
 
-// NewPrograms is inert: it looks at the PATH when it is first asked.
+// NewPrograms is inert: it looks at the PATH when it is first asked, or by Begin.
 func NewPrograms(rules Rulebook, pathDirs []string) *Programs {
 	p := &Programs{rules: rules, dirs: slices.Concat(pathDirs, systemDirs), cache: make(map[version][]string)}
 	p.load = sync.OnceFunc(p.index)
 	return p
 }
+
+// Begin looks at the PATH beside the caller, so that the first exec need not wait.
+func (p *Programs) Begin() { go p.load() }
 
 // Loads is the rulebook's.
 func (p *Programs) Loads(path string, argv []string) int { return p.rules.Loads(path, argv) }
@@ -91,22 +94,44 @@ func (p *Programs) index() {
 		p.named[path] = true
 		p.add(path)
 	}
+	seen := make(map[string]bool)
 	for _, dir := range p.dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
+		dir, err := filepath.EvalSymlinks(dir)
+		if err != nil || seen[dir] { // /bin is /usr/bin on most machines
 			continue
 		}
-		for _, e := range entries {
-			if !p.rules.KnownProgram(e.Name()) {
-				continue
-			}
-			// A link to a file of another name is that file, or one of many in it.
-			path, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name()))
-			if err == nil && p.rules.KnownProgram(filepath.Base(path)) {
-				p.add(path)
-			}
+		seen[dir] = true
+		for _, path := range p.known(dir) {
+			p.add(path)
 		}
 	}
+}
+
+// known are the programs in a directory that rules may be about. The first exec
+// waits for this, so that only links are looked at. A link to a file of another
+// name is that file, or one of many in it.
+func (p *Programs) known(dir string) []string {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(-1) // what could be read
+	var out []string
+	for _, e := range entries {
+		if !p.rules.KnownProgram(e.Name()) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if e.Type()&fs.ModeSymlink != 0 {
+			if path, err = filepath.EvalSymlinks(path); err != nil || !p.rules.KnownProgram(filepath.Base(path)) {
+				continue
+			}
+		}
+		out = append(out, path)
+	}
+	slices.Sort(out)
+	return out
 }
 
 func (p *Programs) add(path string) {
