@@ -35,6 +35,10 @@ var (
 // body of a TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
+	if err := beside.leave(); err != nil {
+		fmt.Fprintln(os.Stderr, "the session beside the tests':", err)
+		code = max(code, 1)
+	}
 	if kit.Dir != "" {
 		os.RemoveAll(kit.Dir)
 	}

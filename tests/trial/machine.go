@@ -69,7 +69,17 @@ func Sample(t testing.TB, seen map[string]bool, id string) {
 // leaves the choice to reeve.
 func Engine() string { return os.Getenv("REEVE_ENGINE") }
 
+// beside is the tests' neighbour, once there is one.
+var beside *neighbour
+
+// tryEngine says whether the engine can be had; under lsm the neighbour tries it,
+// and stays.
 var tryEngine = sync.OnceValue(func() error {
+	if Engine() == "lsm" {
+		var err error
+		beside, err = settleIn()
+		return err
+	}
 	dir, err := scratch("engine")
 	if err != nil {
 		return err
