@@ -39,6 +39,7 @@ static void flip_forever(void)
 {
 	for (;;) {
 		memcpy(name + from, bad + from, room - from);
+		moved();
 		for (volatile int i = 0; i < 60; i++)
 			;
 		memcpy(name + from, good + from, room - from);
@@ -66,9 +67,9 @@ static void prepare(char *good_path, char *bad_path, char *buf)
 
 static int attempt(long n)
 {
-	long opened = 0, reached = 0;
+	long i, opened = 0, reached = 0;
 
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		int fd = openat(AT_FDCWD, name, O_RDONLY);
 
 		if (fd < 0)
@@ -77,7 +78,7 @@ static int attempt(long n)
 		reached += holds_secret(fd);
 		close(fd);
 	}
-	printf("attempts=%ld opened=%ld reached=%ld\n", n, opened, reached);
+	printf("attempts=%ld opened=%ld reached=%ld\n", i, opened, reached);
 	fflush(stdout);
 	return 0;
 }
@@ -94,6 +95,7 @@ static int run_thread(int argc, char **argv)
 	if (argc < 4)
 		return 64;
 	prepare(argv[2], argv[3], malloc(PATH_ROOM));
+	contested();
 	spawn_thread(flipping_thread, NULL);
 	return attempt(number(argv[1]));
 }
@@ -125,6 +127,7 @@ static int run_shared(int argc, char **argv)
 	if (argc < 4)
 		return 64;
 	prepare(argv[2], argv[3], shared_page());
+	contested();
 	peer = fork();
 	if (peer < 0)
 		die("fork");
@@ -149,6 +152,7 @@ static int run_clone_vm(int argc, char **argv)
 	if (argc < 4)
 		return 64;
 	prepare(argv[2], argv[3], malloc(PATH_ROOM));
+	contested();
 	peer = clone(clone_body, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
 	if (peer < 0)
 		die("clone");

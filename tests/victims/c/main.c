@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static const struct technique *const tables[] = {
@@ -69,6 +70,39 @@ void spawn_thread(void *(*fn)(void *), void *arg)
 	if (errno)
 		die("pthread_create");
 	pthread_detach(t);
+}
+
+static volatile long *moves; /* shared with all that we make */
+
+void contested(void)
+{
+	void *m = mmap(NULL, sizeof(*moves), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED)
+		die("mmap");
+	moves = m;
+}
+
+void moved(void)
+{
+	++*moves;
+}
+
+int under_way(long i, long n)
+{
+	static long seen, met;
+
+	if (moves && *moves != seen) {
+		seen = *moves;
+		met++;
+	}
+	if (i < n)
+		return 1;
+	if (!moves || met >= MEETINGS)
+		return 0;
+	usleep(1000); /* it is its turn */
+	return 1;
 }
 
 static int usage(void)

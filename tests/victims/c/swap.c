@@ -27,6 +27,7 @@ static void *swap_link(void *arg)
 		unlink(tmp);
 		if (!symlink(i % 2 ? side_a : side_b, tmp))
 			rename(tmp, link_path);
+		moved();
 		usleep(50);
 	}
 	return NULL;
@@ -37,6 +38,7 @@ static void *swap_fd(void *arg)
 	(void)arg;
 	for (;;) {
 		dup2(fd_b, fd_used);
+		moved();
 		dup2(fd_a, fd_used);
 	}
 	return NULL;
@@ -46,7 +48,10 @@ static void *swap_cwd(void *arg)
 {
 	(void)arg;
 	for (;;) {
-		if (fchdir(fd_b) || fchdir(fd_a))
+		if (fchdir(fd_b))
+			die("fchdir");
+		moved();
+		if (fchdir(fd_a))
 			die("fchdir");
 	}
 	return NULL;
@@ -54,9 +59,9 @@ static void *swap_cwd(void *arg)
 
 static int attempt(long n, int dirfd, const char *path)
 {
-	long opened = 0, reached = 0;
+	long i, opened = 0, reached = 0;
 
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		int fd = openat(dirfd, path, O_RDONLY);
 
 		if (fd < 0)
@@ -65,7 +70,7 @@ static int attempt(long n, int dirfd, const char *path)
 		reached += holds_secret(fd);
 		close(fd);
 	}
-	printf("attempts=%ld opened=%ld reached=%ld\n", n, opened, reached);
+	printf("attempts=%ld opened=%ld reached=%ld\n", i, opened, reached);
 	return 0;
 }
 
@@ -87,6 +92,7 @@ static int run_link(int argc, char **argv)
 	side_b = argv[4];
 	if (symlink(side_a, link_path))
 		die("symlink");
+	contested();
 	spawn_thread(swap_link, NULL);
 	return attempt(number(argv[1]), AT_FDCWD, link_path);
 }
@@ -98,6 +104,7 @@ static int run_dirfd(int argc, char **argv)
 	fd_a = directory(argv[2]);
 	fd_b = directory(argv[3]);
 	fd_used = dup(fd_a);
+	contested();
 	spawn_thread(swap_fd, NULL);
 	return attempt(number(argv[1]), fd_used, argv[4]);
 }
@@ -110,6 +117,7 @@ static int run_cwd(int argc, char **argv)
 	fd_b = directory(argv[3]);
 	if (fchdir(fd_a))
 		die("fchdir");
+	contested();
 	spawn_thread(swap_cwd, NULL);
 	return attempt(number(argv[1]), AT_FDCWD, argv[4]);
 }
@@ -118,8 +126,10 @@ static int run_cwd(int argc, char **argv)
 static void *exchange(void *arg)
 {
 	(void)arg;
-	for (;;)
+	for (;;) {
 		renameat2(AT_FDCWD, side_a, AT_FDCWD, side_b, 2);
+		moved();
+	}
 	return NULL;
 }
 
@@ -132,6 +142,7 @@ static int run_exchange(int argc, char **argv)
 	side_a = argv[2];
 	side_b = argv[3];
 	snprintf(path, sizeof(path), "%s/%s", side_a, argv[4]);
+	contested();
 	spawn_thread(exchange, NULL);
 	return attempt(number(argv[1]), AT_FDCWD, path);
 }

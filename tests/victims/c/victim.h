@@ -54,6 +54,22 @@ long number(const char *s);
 /* spawn_thread starts fn(arg) as a thread that nobody joins. */
 void spawn_thread(void *(*fn)(void *), void *arg);
 
+/*
+ * A race of N attempts is none if the other side does not move meanwhile, as a
+ * thread may not that has not begun yet, or whose calls are slower. One that is
+ * contested goes on until it has moved between MEETINGS of the attempts, too.
+ */
+#define MEETINGS 50
+
+/* contested is called before the other side, a task of ours, is made. */
+void contested(void);
+
+/* moved counts a move of the other side, done or refused. */
+void moved(void);
+
+/* under_way says whether attempt I is to be made, of N at least. */
+int under_way(long i, long n);
+
 /* SECRET_MARKER stands in every file that must not be read. */
 #define SECRET_MARKER "TOKEN="
 
