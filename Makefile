@@ -107,36 +107,52 @@ test-root: ## run the tests of the kernel's side and the black box tests as root
 	@[ "$$(id -u)" = 0 ] || { echo "make test-root: must be root: sudo make test-root"; exit 1; }
 	$(GO) test -timeout $(TESTTIMEOUT) ./tracer/... ./tests/...
 
-# What another kernel can change: these packages on each series, and these of the
-# escapes under this engine on the first; on the others, that a session works, and
-# does without a kernel module that may not be there.
-# VM_ROWS=. runs all of them, and REEVE_LONG=1 every row, as root and as a user,
-# instead of one of each technique as root: an hour or two.
+# What another kernel can change. On the first series, where engine lsm works: these
+# packages, and of the escapes these under that engine, in parts of about the same
+# length. On the others the packages without that engine, that a session works, and
+# that it does without a kernel module which may not be there.
+# VM_ROWS=. runs all of them, and REEVE_LONG=1 every row instead of one of each
+# technique: an hour or two. VM_ENGINE=unotify is the other engine.
 VM_KERNELS  ?= 6.12 6.1
-VM_ENGINE   ?= unotify
-VM_PACKAGES ?= ./bpf ./tracer ./tracer/landlock ./tracer/probe ./tracer/proc ./tracer/seccomp ./tracer/witness
-VM_ROWS     ?= Test(ForeignEntry|Ring|Openat2|UnknownCalls|Names|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Programs|ExecRaces|Races|Argv|Internet|InternetRaces|Unix|Daemon|SupervisorDies|Attributes)$$
+VM_ENGINE   ?= lsm
+VM_PACKAGES ?= ./bpf ./tracer ./tracer/landlock ./tracer/lsm ./tracer/probe ./tracer/proc ./tracer/seccomp ./tracer/witness
+VM_ROWS     ?= Test(Races|ExecRaces|Programs|Attributes|Names|Daemon|SupervisorDies)$$ \
+	Test(ForeignEntry|Ring|Openat2|UnknownCalls|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Argv|Internet|InternetRaces|Unix)$$
 VM_OTHER    ?= Test(UnknownCalls|Programs|Listen)$$
 VM_LIMIT    ?= 15m
+VM_JOBS     ?= 2 # machines at a time
 
-# vm KERNEL ENGINE ROWS FLAGS: the escapes in the machine.
-vm = REQUIRE=root,$(2) REEVE_ENGINE=$(2) $(GO) test -timeout $(VM_LIMIT) -run '$(3)' \
-	-exec "$(CURDIR)/bin/vm -kit -kernel $(1) $(4) -limit $(VM_LIMIT)" ./tests/escapes
+VM_FIRST = $(firstword $(VM_KERNELS))
+vm-test  = $(GO) test -count=1 -timeout $(VM_LIMIT)
+vm-exec  = -exec "$(CURDIR)/bin/vm -limit $(VM_LIMIT) $(1)"
+vm-parts = $(addprefix vm-rows-,$(shell seq $(words $(VM_ROWS))))
 
 .PHONY: test-vm
 test-vm: ## run what depends on the kernel under Linux 6.12 and 6.1, emulated by QEMU
 	@tests/scripts/deps
 	$(GO) build -o bin/vm ./tests/vm
-	@for kernel in $(VM_KERNELS); do \
+	@served=; for kernel in $(VM_KERNELS); do \
 		status=0; bin/vm -fetch -kernel $$kernel || status=$$?; \
-		if [ $$status = 3 ] && [ $$kernel != $(firstword $(VM_KERNELS)) ]; then \
+		if [ $$status = 3 ] && [ $$kernel != $(VM_FIRST) ]; then \
 			echo "test-vm: not checked under Linux $$kernel, which the package sources do not have"; continue; fi; \
 		[ $$status = 0 ] || exit $$status; \
-		echo "test-vm: Linux $$kernel"; \
-		REQUIRE=root $(GO) test -p 2 -timeout $(VM_LIMIT) -exec "$(CURDIR)/bin/vm -kernel $$kernel -limit $(VM_LIMIT)" $(VM_PACKAGES); \
-		if [ $$kernel = $(firstword $(VM_KERNELS)) ]; then $(call vm,$$kernel,$(VM_ENGINE),$(VM_ROWS)); \
-		else $(call vm,$$kernel,unotify,$(VM_OTHER),-without tcp_diag); fi; \
-	done
+		served="$$served vm-packages-$$kernel"; [ $$kernel = $(VM_FIRST) ] || served="$$served vm-other-$$kernel"; \
+	done; \
+	$(MAKE) --no-print-directory --output-sync=target -j$(VM_JOBS) $(vm-parts) $$served
+
+.PHONY: $(vm-parts)
+$(vm-parts): vm-rows-%:
+	@echo "test-vm: Linux $(VM_FIRST), engine $(VM_ENGINE), $(word $*,$(VM_ROWS))"
+	@REQUIRE=root,$(VM_ENGINE) REEVE_ENGINE=$(VM_ENGINE) $(vm-test) -run '$(word $*,$(VM_ROWS))' $(call vm-exec,-kernel $(VM_FIRST) -kit) ./tests/escapes
+
+vm-packages-%:
+	@echo "test-vm: Linux $*, packages"
+	@REQUIRE=root$(if $(filter $(VM_FIRST),$*),$(comma)lsm) $(vm-test) -p 1 $(call vm-exec,-kernel $*) \
+		$(if $(filter $(VM_FIRST),$*),$(VM_PACKAGES),$(filter-out ./tracer/lsm,$(VM_PACKAGES)))
+
+vm-other-%:
+	@echo "test-vm: Linux $*, engine unotify"
+	@REQUIRE=root REEVE_ENGINE=unotify $(vm-test) -run '$(VM_OTHER)' $(call vm-exec,-kernel $* -kit -without tcp_diag) ./tests/escapes
 
 .PHONY: test-services
 test-services: deps ## run the tests that need NATS or ClickHouse
