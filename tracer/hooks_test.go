@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -16,15 +17,24 @@ import (
 	"github.com/reeve-audit/reeve/tracer/spawn"
 )
 
+// hooksLoad says whether the programs load here: before Linux 6.12 some kernels have
+// BPF LSM, but not all that they call.
+var hooksLoad = sync.OnceValue(func() error {
+	if err := lsm.Available(); err != nil {
+		return err
+	}
+	return lsm.Loads()
+})
+
 // superviseHooked runs a shell script under the engine lsm; denied is one path
 // that neither the hooks nor the decider allow.
 func superviseHooked(t *testing.T, denied, script string) (Result, []event.Event) {
 	t.Helper()
-	if err := lsm.Available(); err != nil {
+	if err := hooksLoad(); err != nil {
 		if strings.Contains(os.Getenv("REQUIRE"), "lsm") {
 			t.Fatalf("REQUIRE=lsm, but: %v", err)
 		}
-		t.Skipf("needs BPF LSM: %v", err)
+		t.Skipf("needs the LSM programs: %v", err)
 	}
 	auto, err := automaton.Compile([]automaton.Rule{{Glob: "/", Below: true}, {Glob: denied}}, automaton.Config{})
 	if err != nil {
