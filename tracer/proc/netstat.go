@@ -89,13 +89,8 @@ func readDump(fd int, port uint16, out []uint64) ([]uint64, error) {
 			}
 			body := b[unix.SizeofNlMsghdr:size]
 			switch typ := binary.NativeEndian.Uint16(b[4:]); {
-			case typ == unix.NLMSG_DONE:
-				return out, nil
-			case typ == unix.NLMSG_ERROR:
-				if len(body) >= 4 && int32(binary.NativeEndian.Uint32(body)) == -int32(unix.ENOENT) {
-					return nil, errNoDiag
-				}
-				return nil, errors.New("read sock_diag: refused by the kernel")
+			case typ == unix.NLMSG_DONE, typ == unix.NLMSG_ERROR:
+				return out, ended(typ, body)
 			case typ == sockDiagByFamily && len(body) >= inetMsgSize:
 				if binary.BigEndian.Uint16(body[inetMsgPort:]) == port {
 					out = append(out, uint64(binary.NativeEndian.Uint32(body[inetMsgInode:])))
@@ -103,5 +98,26 @@ func readDump(fd int, port uint16, out []uint64) ([]uint64, error) {
 			}
 			b = b[min(len(b), (size+3)&^3):]
 		}
+	}
+}
+
+// ended is what the last message of a dump says. A dump that could not begin ends
+// like any other, with NLMSG_DONE, but its word is an error (netlink_dump_done).
+func ended(typ uint16, body []byte) error {
+	if len(body) < 4 {
+		if typ == unix.NLMSG_DONE {
+			return nil
+		}
+		return errors.New("read sock_diag: an error that is cut short")
+	}
+	switch code := int32(binary.NativeEndian.Uint32(body)); {
+	case code == -int32(unix.ENOENT):
+		return errNoDiag
+	case code < 0:
+		return fmt.Errorf("read sock_diag: refused by the kernel: %w", unix.Errno(-code))
+	case typ == unix.NLMSG_ERROR:
+		return errors.New("read sock_diag: an acknowledgement instead of a dump")
+	default:
+		return nil
 	}
 }

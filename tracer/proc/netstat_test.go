@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"encoding/binary"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -93,5 +95,43 @@ func BenchmarkPortInodes(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// TestDumpEnds: how the kernel ends a dump. Without its module tcp_diag it has
+// nothing to say and says so in the last message of an empty dump.
+func TestDumpEnds(t *testing.T) {
+	word := func(code int32) []byte { return binary.NativeEndian.AppendUint32(nil, uint32(code)) }
+	for name, c := range map[string]struct {
+		typ  uint16
+		body []byte
+		want string
+	}{
+		"done":             {unix.NLMSG_DONE, word(0), ""},
+		"done, wordless":   {unix.NLMSG_DONE, nil, ""},
+		"done, no module":  {unix.NLMSG_DONE, word(-int32(unix.ENOENT)), errNoDiag.Error()},
+		"done, refused":    {unix.NLMSG_DONE, word(-int32(unix.EPERM)), "not permitted"},
+		"error, no module": {unix.NLMSG_ERROR, word(-int32(unix.ENOENT)), errNoDiag.Error()},
+		"error, refused":   {unix.NLMSG_ERROR, word(-int32(unix.EINVAL)), "invalid argument"},
+		"acknowledgement":  {unix.NLMSG_ERROR, word(0), "instead of a dump"},
+		"error, wordless":  {unix.NLMSG_ERROR, nil, "cut short"},
+	} {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		message := make([]byte, unix.SizeofNlMsghdr)
+		binary.NativeEndian.PutUint32(message, uint32(len(message)+len(c.body)))
+		binary.NativeEndian.PutUint16(message[4:], c.typ)
+		_, err = unix.Write(pair[0], append(message, c.body...))
+		unix.Close(pair[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = readDump(pair[1], 80, nil)
+		unix.Close(pair[1])
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }
