@@ -26,6 +26,7 @@ extern const struct technique flip_techniques[];
 extern const struct technique loop_techniques[];
 extern const struct technique net_techniques[];
 extern const struct technique paths_techniques[];
+extern const struct technique peers_techniques[];
 extern const struct technique procs_techniques[];
 extern const struct technique pts_techniques[];
 extern const struct technique sched_techniques[];
