@@ -84,13 +84,13 @@ type JudgeSession struct {
 	Cells      uint32
 	TempLen    uint32
 	Families   uint64
-	Planes     [6]struct {
+	Planes     [8]struct {
 		_       structs.HostLayout
 		Need    uint32
 		Classes uint32
 		From    [4]uint32
 	}
-	Class [6][256]uint8
+	Class [8][256]uint8
 	Temp  [256]uint8
 }
 
@@ -136,6 +136,8 @@ type JudgeSlot struct {
 	}
 	At     uint32
 	End    uint32
+	Walks  uint32
+	Pad    uint32
 	Record struct {
 		_       structs.HostLayout
 		Version uint16

@@ -10,7 +10,7 @@
 
 #define LSM_VERSION 1
 
-#define MAX_PLANES 6
+#define MAX_PLANES 8
 #define MAX_PATH 4095 /* bytes of a path that is judged; PATH_MAX less NUL */
 #define MAX_NAME 255  /* NAME_MAX */
 #define MAX_CLIMB 2300 /* names and mounts that a path may have */
@@ -310,6 +310,8 @@ struct slot {
 	struct ruling g;
 	__u32 at;  /* where the path begins */
 	__u32 end; /* enum end: where it leads */
+	__u32 walks; /* how often it was looked for */
+	__u32 pad;
 	struct record record;
 	union {
 		__u8 path[PATH_SIZE + MAX_PATH + 1];

@@ -180,13 +180,13 @@ type LsmSession struct {
 	Cells      uint32
 	TempLen    uint32
 	Families   uint64
-	Planes     [6]struct {
+	Planes     [8]struct {
 		_       structs.HostLayout
 		Need    uint32
 		Classes uint32
 		From    [4]uint32
 	}
-	Class [6][256]uint8
+	Class [8][256]uint8
 	Temp  [256]uint8
 }
 
@@ -232,6 +232,8 @@ type LsmSlot struct {
 	}
 	At     uint32
 	End    uint32
+	Walks  uint32
+	Pad    uint32
 	Record LsmRecord
 	Path   [12288]uint8
 }

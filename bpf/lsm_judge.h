@@ -40,7 +40,8 @@ static __always_inline __u32 cell(const __u32 *cells, __u32 i)
 
 /*
  * Bytes that one step of the loop follows, in all planes at once: without
- * branches, which the verifier would have to follow, too.
+ * branches, which the verifier would have to follow, too. What it asks of the
+ * settings it knows the answer to, so planes that are not there cost nothing.
  */
 #define STRIDE 8
 
@@ -52,7 +53,9 @@ static __always_inline void follow(struct run *r, __u32 at)
 	b = r->path[at];
 #pragma unroll
 	for (p = 0; p < MAX_PLANES; p++)
-		r->state[p] = cell(r->cells, r->state[p] + settings.class[p][b]);
+		if (settings.planes[p].need)
+			r->state[p] = cell(r->cells, r->state[p] +
+							settings.class[p][b]);
 }
 
 static long stride(__u32 i, struct run *r)

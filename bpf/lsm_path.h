@@ -138,31 +138,39 @@ static __always_inline __u32 rename_sequence(void)
 	return seq;
 }
 
+#define MAX_WALKS 64
+#define MAX_TRIES (1 << 16)
+
 struct finding {
 	struct dentry *dentry;
 	struct mount *mount;
 	struct walk *walk;
+	struct slot *slot;
 	__u64 found;
 };
 
-/* One try; it counts if no name has changed meanwhile. */
+/*
+ * One try; it counts if no name has changed meanwhile. While one is being
+ * changed there is nothing to walk: that takes nanoseconds, or a time slice where
+ * the processor that does it is a virtual one.
+ */
 static long try(__u32 i, struct finding *f)
 {
 	struct mount *mount = f->mount;
 	__u32 seq = rename_sequence();
 	struct walk *w = f->walk;
 
+	if (seq & 1)
+		return 0;
 	w->dentry = f->dentry;
 	w->mount = mount;
 	w->root = BPF_CORE_READ(mount, mnt.mnt_root);
 	w->at = PATH_END;
 	w->end = END_NONE;
 	bpf_loop(MAX_CLIMB, climb, w, 0);
-	f->found = !(seq & 1) && rename_sequence() == seq;
-	return f->found;
+	f->found = rename_sequence() == seq;
+	return f->found || ++f->slot->walks == MAX_WALKS;
 }
-
-#define MAX_TRIES 16
 
 /*
  * Put the path of slot i's request together. The root itself is "/". -EAGAIN if
@@ -180,6 +188,8 @@ __noinline int find_path(__u32 i)
 	if (!s)
 		return -EAGAIN;
 	w.path = s->path;
+	s->walks = 0;
+	f.slot = s;
 	f.dentry = (struct dentry *)s->q.dentry;
 	f.mount = mount_of((struct vfsmount *)s->q.mnt);
 	bpf_loop(MAX_TRIES, try, &f, 0);

@@ -40,13 +40,31 @@ extends = ":workspace"
 "/usr/lib/**/*.so" = "ask"
 `
 
+// alwaysText fills every plane that a policy can have.
+const alwaysText = `
+[permissions.always]
+extends = ":workspace"
+[permissions.always.filesystem]
+"/srv" = "write"
+"/srv/h*" = "read"
+[permissions.always.exec]
+"/usr/bin/x" = "deny"
+[permissions.always.always]
+"/srv/hx" = "deny"
+"/srv/**/a" = "ask"
+"/srv/w" = "read"
+`
+
 // TestHooksAgree asks the three who must say the same: Decide, Explain and the
 // kernel's own run of the automata.
 func TestHooksAgree(t *testing.T) {
 	needsRoot(t)
 	policies := []*Policy{
 		load(t, ""), load(t, "privileged-manual"), load(t, "read-only"), load(t, "observe"),
-		load(t, "h", source(Session, hidingText)), load(t, "", source(Project, designText)),
+		load(t, "h", source(Session, hidingText)), load(t, "", source(Project, designText)), load(t, "always", source(Session, alwaysText)),
+	}
+	if n := len(hookRules(t, policies[6]).Planes); n != len(policies[6].planes)+1 {
+		t.Errorf("the policy with an always table has %d planes: the test is too easy", n)
 	}
 	for _, p := range policies {
 		rules := hookRules(t, p)

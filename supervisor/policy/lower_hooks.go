@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"syscall"
@@ -89,9 +88,6 @@ func (p *Policy) hookRules(plan *tracer.Plan) (lsm.Rules, error) {
 			continue // it has no rules and closes nothing
 		}
 		r.Planes = append(r.Planes, s.plane())
-	}
-	if len(r.Planes) > lsm.MaxPlanes {
-		return r, errors.New("the engine lsm has no room for rules of an \"always\" table yet: use --engine unotify")
 	}
 	r.Closed = p.closed(plan)
 	for family, name := range familyOf {
