@@ -46,7 +46,9 @@ const (
 	JudgeLostLOST_SCOPE  JudgeLost = 2
 	JudgeLostLOST_SLOT   JudgeLost = 3
 	JudgeLostLOST_NAMES  JudgeLost = 4
-	JudgeLostNUM_LOST    JudgeLost = 5
+	JudgeLostLOST_FORK   JudgeLost = 5
+	JudgeLostLOST_EXEC   JudgeLost = 6
+	JudgeLostNUM_LOST    JudgeLost = 7
 )
 
 type JudgeQuestion struct {
@@ -66,8 +68,12 @@ type JudgeQuestion struct {
 }
 
 type JudgeScope struct {
-	_       structs.HostLayout
-	Session uint64
+	_        structs.HostLayout
+	Session  uint64
+	Promised uint32
+	Forking  uint32
+	Execing  uint32
+	Pad      uint32
 }
 
 type JudgeSession struct {
@@ -84,6 +90,10 @@ type JudgeSession struct {
 	Cells      uint32
 	TempLen    uint32
 	Families   uint64
+	Room       uint32
+	ForkRoom   uint32
+	ExecRoom   uint32
+	ExitRoom   uint32
 	Planes     [8]struct {
 		_       structs.HostLayout
 		Need    uint32

@@ -50,6 +50,9 @@ enum bpf_map_type {
 
 #define SB_NOUSER (1UL << 31) /* linux/fs.h */
 
+#define CLONE_THREAD 0x00010000 /* uapi/linux/sched.h */
+#define BPF_RB_AVAIL_DATA 0	 /* uapi/linux/bpf.h */
+
 #define SIGKILL 9
 #define SIGNAL_GROUP_EXIT 0x00000004 /* linux/sched/signal.h */
 

@@ -9,14 +9,16 @@
  * They see every task of the machine and act on those that carry our mark only.
  * User space marks the first process while it waits to execute the command;
  * task_alloc marks each child, the kernel's threads for io_uring among them,
- * before it exists for anybody else.
+ * before it exists for anybody else. Forks, programs and exits are the witness's
+ * to record; where the audit is strict these programs keep room for it.
  *
  * Which way they fail: towards refusal. What no path can be found for, what no
  * buffer is free for, what has another root than the session is refused; a child
  * that cannot be marked is not made. Records do not decide: a denial that finds
  * no room is counted and stays a denial; with STRICT an allowed operation that
- * finds no room is refused. When the supervisor ends, everything is refused from
- * its first thread's exit on.
+ * finds no room is refused, and so are a child and a program of which the witness
+ * could not tell. When the supervisor ends, everything is refused from its first
+ * thread's exit on.
  *
  * Where several such programs are at one hook the kernel ends with the first
  * that refuses, so a refusal of another never comes here; it is honoured all the
@@ -38,16 +40,22 @@ const volatile struct session settings = {};
 #include "lsm_judge.h"
 #include "lsm_record.h"
 #include "lsm_hold.h"
+#include "lsm_room.h"
 
+/* Fails towards refusal: no mark, or no room, no child. */
 SEC("lsm/task_alloc")
 int BPF_PROG(reeve_task_alloc, struct task_struct *task,
 	     unsigned long clone_flags, int ret)
 {
-	struct scope *s = ours();
+	struct scope *s = ours(), child = {};
 
 	if (ret || !s)
 		return ret;
-	if (!bpf_task_storage_get(&scopes, task, s,
+	if (!(clone_flags & CLONE_THREAD) && room_for_child(s))
+		return -EAGAIN;
+	child.session = s->session;
+	child.promised = s->promised;
+	if (!bpf_task_storage_get(&scopes, task, &child,
 				  BPF_LOCAL_STORAGE_GET_F_CREATE)) {
 		count_lost(LOST_SCOPE);
 		return -EAGAIN;
@@ -59,15 +67,19 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(reeve_exit, struct task_struct *task)
 {
 	__u32 tid = task->pid;
+	struct scope *s;
 
 	if ((__u32)task->tgid == settings.supervisor &&
 	    (!BPF_CORE_READ(task, signal, live.counter) ||
 	     BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT))
 		over = 1;
-	if (!bpf_task_storage_get(&scopes, task, 0, 0))
+	s = bpf_task_storage_get(&scopes, task, 0, 0);
+	if (!s)
 		return 0;
 	bpf_map_delete_elem(&injected, &tid);
 	bpf_map_delete_elem(&announced, &tid);
+	if (settings.room)
+		gone(task, s);
 	return 0;
 }
 

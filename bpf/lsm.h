@@ -110,6 +110,10 @@ struct session {
 	__u32 cells;  /* in the table: a power of two */
 	__u32 temp_len;
 	__u64 families; /* bit set of the AF_ numbers that may be made */
+	__u32 room; /* in the witness's ring, bytes; 0: it is not our concern */
+	__u32 fork_room; /* that each of its records takes there */
+	__u32 exec_room; /* at most */
+	__u32 exit_room;
 	struct plane planes[MAX_PLANES];
 	__u8 class[MAX_PLANES][256]; /* byte to class */
 	__u8 temp[MAX_TEMP];
@@ -215,12 +219,21 @@ enum lost {
 	LOST_SCOPE,  /* a child could not be marked, so it was not made */
 	LOST_SLOT,   /* no scratch buffer, so it was refused */
 	LOST_NAMES,  /* names changed at every try, so it was refused */
+	LOST_FORK,   /* no room to record a child, so it was not made */
+	LOST_EXEC,   /* no room to record a program, so it was not run */
 	NUM_LOST,
 };
 
-/* A task that is ours. */
+/*
+ * A task that is ours. Room in the witness's ring: see lsm_room.h. Only the task
+ * itself changes what it has asked for.
+ */
 struct scope {
 	__u64 session;
+	__u32 promised; /* there is room for its process's exit */
+	__u32 forking;	/* there is for a child and its exit */
+	__u32 execing;	/* there is for a program */
+	__u32 pad;
 };
 
 /* What was answered yes: these accesses to one file, by one thread or all. */
@@ -329,5 +342,6 @@ _Static_assert(sizeof(struct record) == 96, "record");
 _Static_assert(sizeof(struct record) < PATH_MIN, "room before the path");
 _Static_assert(sizeof(struct plane) == 24, "plane");
 _Static_assert(sizeof(struct grant_key) == 24, "grant_key");
+_Static_assert(sizeof(struct scope) == 24, "scope");
 
 #endif

@@ -61,7 +61,9 @@ const (
 	LsmLostLOST_SCOPE  LsmLost = 2
 	LsmLostLOST_SLOT   LsmLost = 3
 	LsmLostLOST_NAMES  LsmLost = 4
-	LsmLostNUM_LOST    LsmLost = 5
+	LsmLostLOST_FORK   LsmLost = 5
+	LsmLostLOST_EXEC   LsmLost = 6
+	LsmLostNUM_LOST    LsmLost = 7
 )
 
 type LsmMode uint32
@@ -162,8 +164,12 @@ type LsmRecord struct {
 }
 
 type LsmScope struct {
-	_       structs.HostLayout
-	Session uint64
+	_        structs.HostLayout
+	Session  uint64
+	Promised uint32
+	Forking  uint32
+	Execing  uint32
+	Pad      uint32
 }
 
 type LsmSession struct {
@@ -180,6 +186,10 @@ type LsmSession struct {
 	Cells      uint32
 	TempLen    uint32
 	Families   uint64
+	Room       uint32
+	ForkRoom   uint32
+	ExecRoom   uint32
+	ExitRoom   uint32
 	Planes     [8]struct {
 		_       structs.HostLayout
 		Need    uint32
@@ -295,6 +305,7 @@ const (
 const (
 	LsmMapAnnounced               = "announced"
 	LsmMapCells                   = "cells"
+	LsmMapFacts                   = "facts"
 	LsmMapFlow                    = "flow"
 	LsmMapGrants                  = "grants"
 	LsmMapInjected                = "injected"
@@ -305,12 +316,15 @@ const (
 	LsmMapTerminals               = "terminals"
 	LsmMapUrgent                  = "urgent"
 	LsmProgReeveBpf               = "reeve_bpf"
+	LsmProgReeveCredsForExec      = "reeve_creds_for_exec"
 	LsmProgReeveCredsFromFile     = "reeve_creds_from_file"
 	LsmProgReeveD_instantiate     = "reeve_d_instantiate"
+	LsmProgReeveExecuted          = "reeve_executed"
 	LsmProgReeveExit              = "reeve_exit"
 	LsmProgReeveFileMprotect      = "reeve_file_mprotect"
 	LsmProgReeveFileOpen          = "reeve_file_open"
 	LsmProgReeveFileReceive       = "reeve_file_receive"
+	LsmProgReeveForked            = "reeve_forked"
 	LsmProgReeveInodeGetattr      = "reeve_inode_getattr"
 	LsmProgReeveInodeRemovexattr  = "reeve_inode_removexattr"
 	LsmProgReeveInodeSetxattr     = "reeve_inode_setxattr"
@@ -343,6 +357,7 @@ const (
 	LsmProgReeveTaskKill          = "reeve_task_kill"
 	LsmProgReeveUsernsCreate      = "reeve_userns_create"
 	LsmVarOver                    = "over"
+	LsmVarPromised                = "promised"
 	LsmVarSettings                = "settings"
 )
 
@@ -389,12 +404,15 @@ type LsmSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type LsmProgramSpecs struct {
 	ReeveBpf               *ebpf.ProgramSpec `ebpf:"reeve_bpf"`
+	ReeveCredsForExec      *ebpf.ProgramSpec `ebpf:"reeve_creds_for_exec"`
 	ReeveCredsFromFile     *ebpf.ProgramSpec `ebpf:"reeve_creds_from_file"`
 	ReeveD_instantiate     *ebpf.ProgramSpec `ebpf:"reeve_d_instantiate"`
+	ReeveExecuted          *ebpf.ProgramSpec `ebpf:"reeve_executed"`
 	ReeveExit              *ebpf.ProgramSpec `ebpf:"reeve_exit"`
 	ReeveFileMprotect      *ebpf.ProgramSpec `ebpf:"reeve_file_mprotect"`
 	ReeveFileOpen          *ebpf.ProgramSpec `ebpf:"reeve_file_open"`
 	ReeveFileReceive       *ebpf.ProgramSpec `ebpf:"reeve_file_receive"`
+	ReeveForked            *ebpf.ProgramSpec `ebpf:"reeve_forked"`
 	ReeveInodeGetattr      *ebpf.ProgramSpec `ebpf:"reeve_inode_getattr"`
 	ReeveInodeRemovexattr  *ebpf.ProgramSpec `ebpf:"reeve_inode_removexattr"`
 	ReeveInodeSetxattr     *ebpf.ProgramSpec `ebpf:"reeve_inode_setxattr"`
@@ -434,6 +452,7 @@ type LsmProgramSpecs struct {
 type LsmMapSpecs struct {
 	Announced *ebpf.MapSpec `ebpf:"announced"`
 	Cells     *ebpf.MapSpec `ebpf:"cells"`
+	Facts     *ebpf.MapSpec `ebpf:"facts"`
 	Flow      *ebpf.MapSpec `ebpf:"flow"`
 	Grants    *ebpf.MapSpec `ebpf:"grants"`
 	Injected  *ebpf.MapSpec `ebpf:"injected"`
@@ -450,6 +469,7 @@ type LsmMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type LsmVariableSpecs struct {
 	Over     *ebpf.VariableSpec `ebpf:"over"`
+	Promised *ebpf.VariableSpec `ebpf:"promised"`
 	Settings *ebpf.VariableSpec `ebpf:"settings"`
 }
 
@@ -475,6 +495,7 @@ func (o *LsmObjects) Close() error {
 type LsmMaps struct {
 	Announced *ebpf.Map `ebpf:"announced"`
 	Cells     *ebpf.Map `ebpf:"cells"`
+	Facts     *ebpf.Map `ebpf:"facts"`
 	Flow      *ebpf.Map `ebpf:"flow"`
 	Grants    *ebpf.Map `ebpf:"grants"`
 	Injected  *ebpf.Map `ebpf:"injected"`
@@ -490,6 +511,7 @@ func (m *LsmMaps) Close() error {
 	return _LsmClose(
 		m.Announced,
 		m.Cells,
+		m.Facts,
 		m.Flow,
 		m.Grants,
 		m.Injected,
@@ -507,6 +529,7 @@ func (m *LsmMaps) Close() error {
 // It can be passed to LoadLsmObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LsmVariables struct {
 	Over     *ebpf.Variable `ebpf:"over"`
+	Promised *ebpf.Variable `ebpf:"promised"`
 	Settings *ebpf.Variable `ebpf:"settings"`
 }
 
@@ -515,12 +538,15 @@ type LsmVariables struct {
 // It can be passed to LoadLsmObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LsmPrograms struct {
 	ReeveBpf               *ebpf.Program `ebpf:"reeve_bpf"`
+	ReeveCredsForExec      *ebpf.Program `ebpf:"reeve_creds_for_exec"`
 	ReeveCredsFromFile     *ebpf.Program `ebpf:"reeve_creds_from_file"`
 	ReeveD_instantiate     *ebpf.Program `ebpf:"reeve_d_instantiate"`
+	ReeveExecuted          *ebpf.Program `ebpf:"reeve_executed"`
 	ReeveExit              *ebpf.Program `ebpf:"reeve_exit"`
 	ReeveFileMprotect      *ebpf.Program `ebpf:"reeve_file_mprotect"`
 	ReeveFileOpen          *ebpf.Program `ebpf:"reeve_file_open"`
 	ReeveFileReceive       *ebpf.Program `ebpf:"reeve_file_receive"`
+	ReeveForked            *ebpf.Program `ebpf:"reeve_forked"`
 	ReeveInodeGetattr      *ebpf.Program `ebpf:"reeve_inode_getattr"`
 	ReeveInodeRemovexattr  *ebpf.Program `ebpf:"reeve_inode_removexattr"`
 	ReeveInodeSetxattr     *ebpf.Program `ebpf:"reeve_inode_setxattr"`
@@ -557,12 +583,15 @@ type LsmPrograms struct {
 func (p *LsmPrograms) Close() error {
 	return _LsmClose(
 		p.ReeveBpf,
+		p.ReeveCredsForExec,
 		p.ReeveCredsFromFile,
 		p.ReeveD_instantiate,
+		p.ReeveExecuted,
 		p.ReeveExit,
 		p.ReeveFileMprotect,
 		p.ReeveFileOpen,
 		p.ReeveFileReceive,
+		p.ReeveForked,
 		p.ReeveInodeGetattr,
 		p.ReeveInodeRemovexattr,
 		p.ReeveInodeSetxattr,

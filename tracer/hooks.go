@@ -73,10 +73,11 @@ func (l *Launcher) LoadHooks(rules *lsm.Rules, strict bool) error {
 	if l.witness == nil {
 		return errors.New("the engine lsm needs root")
 	}
-	if _, err := l.witness(); err != nil {
+	w, err := l.witness()
+	if err != nil {
 		return fmt.Errorf("the engine lsm needs the witness: %w", err)
 	}
-	hooks, err := lsm.New(lsm.Config{Session: uint64(os.Getpid()), Rules: *rules, Strict: strict})
+	hooks, err := lsm.New(lsm.Config{Session: uint64(os.Getpid()), Rules: *rules, Strict: strict, Room: w.Room()})
 	if err != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ func TestTimes(t *testing.T) {
 	}
 	e := &Engine{loaded: loaded}
 	ready := time.Now()
-	err = e.attach(hooks(&rules))
+	err = e.attach(hooks(&cfg))
 	attached := time.Now()
 	err = errors.Join(err, e.Close())
 	t.Logf("settle %v, load %v, attach %v, close %v, %v", settled.Sub(began), ready.Sub(settled), attached.Sub(ready), time.Since(attached), err)

@@ -21,6 +21,15 @@
 // there the hooks refuse whatever they cannot judge for sure. Namespaces,
 // mounts, bpf and their like are closed unless the policy opens them.
 //
+// # Records
+//
+// Denials have a ring of their own, so that a flood of what is allowed cannot
+// crowd them out; forks, programs and exits are in the witness's. What finds no
+// room is counted by cause and reported; a denial stays one. With Config.Strict an
+// allowed operation that finds no room is refused with EAGAIN, and so are a fork
+// and an exec that the witness could not record: each process keeps the room for
+// its own exit from its fork on, which so is never lost.
+//
 // # What they do not hold, or hold more strictly
 //
 //   - What a repository that the session itself made may do to its protected files

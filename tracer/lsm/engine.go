@@ -16,6 +16,7 @@ import (
 
 	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/witness"
 )
 
 // Sizes of the rings between the kernel and Run.
@@ -31,6 +32,10 @@ type Config struct {
 	Rules   Rules
 	// Strict refuses what finds no room to be recorded.
 	Strict bool
+	// Room is what the witness records forks, execs and exits in; with Strict
+	// the first two are refused when it has none. The zero value leaves that to
+	// chance. The witness must have been attached before.
+	Room witness.Room
 	// UrgentBytes and FlowBytes are the sizes of the rings of denials and of what
 	// is allowed: powers of two of whole pages; 0 is the default.
 	UrgentBytes, FlowBytes int
@@ -56,7 +61,7 @@ func New(cfg Config) (_ *Engine, err error) {
 			err = errors.Join(fmt.Errorf("load the LSM programs: %w", err), e.Close())
 		}
 	}()
-	names := hooks(&cfg.Rules)
+	names := hooks(&cfg)
 	if e.loaded, err = load(&cfg, names); err != nil {
 		return nil, err
 	}
@@ -81,8 +86,16 @@ func load(cfg *Config, names []string) (*ebpf.Collection, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
-	return ebpf.NewCollection(spec)
+	var shared map[string]*ebpf.Map
+	if cfg.keepsRoom() {
+		spec.Maps[bpf.LsmMapFacts].MaxEntries = cfg.Room.Ring.MaxEntries()
+		shared = map[string]*ebpf.Map{bpf.LsmMapFacts: cfg.Room.Ring}
+	}
+	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
 }
+
+// keepsRoom says that forks and execs need room in the witness's ring.
+func (c *Config) keepsRoom() bool { return c.Strict && c.Room.Ring != nil }
 
 // Loads says whether all programs pass this kernel's verifier; nil says that they
 // do. It attaches none.
@@ -90,7 +103,7 @@ func Loads() error {
 	cfg := Config{Rules: Rules{
 		Planes: []Plane{{Need: event.AccessRead, Outcomes: []Outcome{{Read: event.ActionAllow}}}}, Hides: true, Names: true, Closed: Xattr,
 	}}
-	loaded, err := load(&cfg, hooks(&cfg.Rules))
+	loaded, err := load(&cfg, hooks(&cfg))
 	if err != nil {
 		return err
 	}
@@ -109,6 +122,9 @@ func settle(s *bpf.LsmSession, cfg *Config) ([]uint32, error) {
 	if cfg.Strict {
 		s.Flags |= uint32(bpf.LsmModeSTRICT)
 	}
+	if r := &cfg.Room; cfg.keepsRoom() {
+		s.Room, s.ForkRoom, s.ExecRoom, s.ExitRoom = r.Bytes, r.Fork, r.Exec, r.Exit
+	}
 	s.Supervisor = uint32(os.Getpid())
 	if s.RenameLock, err = renameLock(); err != nil {
 		return nil, err
@@ -118,7 +134,9 @@ func settle(s *bpf.LsmSession, cfg *Config) ([]uint32, error) {
 
 // fit gives the maps their sizes and contents.
 func fit(spec *ebpf.CollectionSpec, cfg *Config, settings *bpf.LsmSession, cells []uint32) error {
-	if err := spec.Variables["settings"].Set(settings); err != nil {
+	// The first process was not made under the hooks: its exit has its room from
+	// the beginning, see Adopt.
+	if err := errors.Join(spec.Variables["settings"].Set(settings), spec.Variables["promised"].Set(uint64(settings.ExitRoom))); err != nil {
 		return err
 	}
 	for name, size := range map[string][2]int{
@@ -190,7 +208,8 @@ func (e *Engine) attach(names []string) (err error) {
 
 // hooks are the programs that the rules have work for. The scope comes first:
 // nobody is ours before.
-func hooks(r *Rules) []string {
+func hooks(cfg *Config) []string {
+	r := &cfg.Rules
 	list := []string{
 		bpf.LsmProgReeveExit, bpf.LsmProgReeveTaskAlloc, bpf.LsmProgReeveD_instantiate,
 		bpf.LsmProgReeveFileOpen, bpf.LsmProgReeveFileReceive, bpf.LsmProgReeveMmapFile, bpf.LsmProgReeveFileMprotect,
@@ -200,6 +219,9 @@ func hooks(r *Rules) []string {
 		bpf.LsmProgReeveSbMount, bpf.LsmProgReeveMoveMount, bpf.LsmProgReeveSbUmount, bpf.LsmProgReeveSbPivotroot,
 		bpf.LsmProgReevePathChroot, bpf.LsmProgReeveUsernsCreate, bpf.LsmProgReeveBpf, bpf.LsmProgReevePerfEventOpen,
 		bpf.LsmProgReeveKernelLoadData, bpf.LsmProgReeveKernelReadFile,
+	}
+	if cfg.keepsRoom() {
+		list = append(list, bpf.LsmProgReeveForked, bpf.LsmProgReeveCredsForExec, bpf.LsmProgReeveExecuted)
 	}
 	if r.Hides {
 		list = append(list, bpf.LsmProgReeveInodeGetattr)
@@ -226,7 +248,7 @@ func (e *Engine) Adopt(pid int) error {
 	if threads, err := os.ReadDir(filepath.Join("/proc", fmt.Sprint(pid), "task")); err != nil || len(threads) != 1 {
 		return fmt.Errorf("adopt task %d: it has %d threads, and may have one only", pid, len(threads))
 	}
-	if err := e.loaded.Maps[bpf.LsmMapScopes].Update(int32(pidfd), bpf.LsmScope{Session: e.session}, ebpf.UpdateAny); err != nil {
+	if err := e.loaded.Maps[bpf.LsmMapScopes].Update(int32(pidfd), bpf.LsmScope{Session: e.session, Promised: 1}, ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("adopt task %d: %w", pid, err)
 	}
 	return nil

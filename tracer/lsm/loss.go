@@ -23,6 +23,10 @@ const (
 	// not be judged.
 	CauseSlot  Cause = "no buffer to judge in, so refused"
 	CauseNames Cause = "names changed at every try, so refused"
+	// CauseFork and CauseExec are a child and a program that were refused since the
+	// witness could not have recorded them.
+	CauseFork Cause = "no room to record a child, so not made"
+	CauseExec Cause = "no room to record a program, so not run"
 	// CauseMalformed is a record that could not be decoded.
 	CauseMalformed Cause = "record of a hook malformed"
 )
@@ -33,6 +37,8 @@ var causes = [bpf.LsmLostNUM_LOST]Cause{
 	bpf.LsmLostLOST_SCOPE:  CauseScope,
 	bpf.LsmLostLOST_SLOT:   CauseSlot,
 	bpf.LsmLostLOST_NAMES:  CauseNames,
+	bpf.LsmLostLOST_FORK:   CauseFork,
+	bpf.LsmLostLOST_EXEC:   CauseExec,
 }
 
 // counters turns the kernel's running totals into losses since the last look.

@@ -56,6 +56,7 @@ var actions = map[string]func(args []string){
 	"receive":  actReceive,
 	"loop":     actLoop,
 	"pty":      actPty,
+	"spawn":    actSpawn,
 	"kill": func(args []string) {
 		pid, _ := strconv.Atoi(args[0])
 		say("kill", unix.Kill(pid, 0))
