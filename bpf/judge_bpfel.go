@@ -123,6 +123,7 @@ type JudgeSlot struct {
 		Why     uint32
 		Error   uint32
 		Pad     uint32
+		Text    uint64
 	}
 	V struct {
 		_        structs.HostLayout
@@ -147,30 +148,32 @@ type JudgeSlot struct {
 	At     uint32
 	End    uint32
 	Walks  uint32
-	Pad    uint32
+	Other  uint32
 	Record struct {
-		_       structs.HostLayout
-		Version uint16
-		Size    uint16
-		Kind    uint32
-		Time    uint64
-		Session uint64
-		Start   uint64
-		Dev     uint64
-		Ino     uint64
-		Arg     uint64
-		Tgid    uint32
-		Tid     uint32
-		Op      uint32
-		Why     uint32
-		Access  uint32
-		Error   int32
-		Flags   uint32
-		Mode    uint32
-		Plane   uint32
-		PathLen uint32
+		_        structs.HostLayout
+		Version  uint16
+		Size     uint16
+		Kind     uint32
+		Time     uint64
+		Session  uint64
+		Start    uint64
+		Dev      uint64
+		Ino      uint64
+		Arg      uint64
+		Tgid     uint32
+		Tid      uint32
+		Op       uint32
+		Why      uint32
+		Access   uint32
+		Error    int32
+		Flags    uint32
+		Mode     uint32
+		Plane    uint32
+		PathLen  uint32
+		OtherLen uint32
+		Pad      uint32
 	}
-	Path [12288]uint8
+	Path [16384]uint8
 }
 
 // Names of all BPF objects in the ELF.

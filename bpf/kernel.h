@@ -183,6 +183,7 @@ struct signal_struct {
 struct task_struct {
 	struct mm_struct *mm;
 	int exit_code;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;

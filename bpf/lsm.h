@@ -8,7 +8,7 @@
 
 #include "kernel.h"
 
-#define LSM_VERSION 1
+#define LSM_VERSION 2
 
 #define MAX_PLANES 8
 #define MAX_PATH 4095 /* bytes of a path that is judged; PATH_MAX less NUL */
@@ -189,7 +189,10 @@ enum note {
 	REC_GRANTED = 1 << 4, /* a grant lifted the question */
 };
 
-/* The path, without NUL, follows. */
+/*
+ * The path follows, and then that of the other name of a rename or link, which is
+ * the new one, or the text of a symbolic link; all without NUL.
+ */
 struct record {
 	__u16 version;
 	__u16 size; /* of the whole record, bytes */
@@ -210,6 +213,8 @@ struct record {
 	__u32 mode; /* st_mode */
 	__u32 plane;
 	__u32 path_len;
+	__u32 other_len;
+	__u32 pad;
 };
 
 /* The causes of a loss: index into the per-CPU counters. */
@@ -279,6 +284,7 @@ struct request {
 	enum why why; /* refuse it for this in any case, with `error` */
 	__u32 error;
 	__u32 pad;
+	__u64 text; /* of a symbolic link: a string of the kernel's, or 0 */
 };
 
 /* A question to the automata about a part of the path, and the answer. */
@@ -324,10 +330,11 @@ struct slot {
 	__u32 at;  /* where the path begins */
 	__u32 end; /* enum end: where it leads */
 	__u32 walks; /* how often it was looked for */
-	__u32 pad;
+	__u32 other; /* bytes behind the path that belong to the record */
 	struct record record;
 	union {
-		__u8 path[PATH_SIZE + MAX_PATH + 1];
+		/* From PATH_END on there is room for another. */
+		__u8 path[PATH_SIZE + 2 * (MAX_PATH + 1)];
 		/* For the bindings only, which see no other types. */
 		struct {
 			enum need need;
@@ -338,7 +345,7 @@ struct slot {
 	};
 };
 
-_Static_assert(sizeof(struct record) == 96, "record");
+_Static_assert(sizeof(struct record) == 104, "record");
 _Static_assert(sizeof(struct record) < PATH_MIN, "room before the path");
 _Static_assert(sizeof(struct plane) == 24, "plane");
 _Static_assert(sizeof(struct grant_key) == 24, "grant_key");

@@ -141,26 +141,28 @@ type LsmPlane struct {
 }
 
 type LsmRecord struct {
-	_       structs.HostLayout
-	Version uint16
-	Size    uint16
-	Kind    LsmKind
-	Time    uint64
-	Session uint64
-	Start   uint64
-	Dev     uint64
-	Ino     uint64
-	Arg     uint64
-	Tgid    uint32
-	Tid     uint32
-	Op      LsmOp
-	Why     LsmWhy
-	Access  uint32
-	Error   int32
-	Flags   uint32
-	Mode    uint32
-	Plane   uint32
-	PathLen uint32
+	_        structs.HostLayout
+	Version  uint16
+	Size     uint16
+	Kind     LsmKind
+	Time     uint64
+	Session  uint64
+	Start    uint64
+	Dev      uint64
+	Ino      uint64
+	Arg      uint64
+	Tgid     uint32
+	Tid      uint32
+	Op       LsmOp
+	Why      LsmWhy
+	Access   uint32
+	Error    int32
+	Flags    uint32
+	Mode     uint32
+	Plane    uint32
+	PathLen  uint32
+	OtherLen uint32
+	Pad      uint32
 }
 
 type LsmScope struct {
@@ -219,6 +221,7 @@ type LsmSlot struct {
 		Why     LsmWhy
 		Error   uint32
 		Pad     uint32
+		Text    uint64
 	}
 	V struct {
 		_        structs.HostLayout
@@ -243,9 +246,9 @@ type LsmSlot struct {
 	At     uint32
 	End    uint32
 	Walks  uint32
-	Pad    uint32
+	Other  uint32
 	Record LsmRecord
-	Path   [12288]uint8
+	Path   [16384]uint8
 }
 
 type LsmSurface uint32

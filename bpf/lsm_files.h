@@ -68,7 +68,7 @@ int BPF_PROG(reeve_file_open, struct file *file, int ret)
 		q.op = LSM_EXEC;
 		q.need = NEED_EXEC;
 		q.quiet = 1; /* the gate records what was asked for */
-		return hold(&q, 0);
+		return hold(&q);
 	}
 	if (mode & FMODE_READ)
 		q.need |= NEED_READ;
@@ -89,7 +89,7 @@ int BPF_PROG(reeve_file_open, struct file *file, int ret)
 	if (file->f_inode->i_rdev >> 20 == PTY_SLAVE_MAJOR &&
 	    bpf_inode_storage_get(&ptys, file->f_inode, 0, 0))
 		q.flags |= REC_OWN;
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 /* A descriptor from another task: as if it were opened. */
@@ -111,7 +111,7 @@ int BPF_PROG(reeve_file_receive, struct file *file, int ret)
 		q.need |= NEED_WRITE;
 	if (!q.need)
 		q.need = NEED_READ;
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 static __always_inline int map_code(struct file *file)
@@ -121,7 +121,7 @@ static __always_inline int map_code(struct file *file)
 	if (!file || !ours())
 		return 0;
 	about_file(&q, file);
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 SEC("lsm/mmap_file")
@@ -151,7 +151,7 @@ int BPF_PROG(reeve_inode_getattr, const struct path *path, int ret)
 	if (ret || !ours())
 		return ret;
 	about_path(&q, path);
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 /* No program of the session becomes somebody else. */

@@ -45,8 +45,8 @@ static __always_inline int decide(struct slot *s, __u32 i)
 	return 0;
 }
 
-/* Judge and record what is asked in slot i: 0 or an errno. */
-__noinline int hold_slot(__u32 i)
+/* Judge what is asked in slot i: 0 or an errno. */
+__noinline int judge_slot(__u32 i)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &i);
 	struct dentry *d;
@@ -64,6 +64,7 @@ __noinline int hold_slot(__u32 i)
 	g->flags = s->q.flags;
 	s->v.joined = 0;
 	s->at = PATH_END;
+	s->other = 0;
 	if (find_path(i)) {
 		count_lost(LOST_NAMES);
 		refuse(g, WHY_CHANGING, EAGAIN);
@@ -74,10 +75,85 @@ __noinline int hold_slot(__u32 i)
 	} else {
 		decide(s, i);
 	}
+	return g->error;
+}
+
+/* Record what came of it: 0 or an errno. */
+static __always_inline int tell(struct slot *s, __u32 i)
+{
+	struct ruling *g = &s->g;
+
 	if ((g->error || (!s->q.quiet && settings.flags & RECORD_ALLOWED)) &&
 	    record_access(i) && !g->error)
 		g->error = EAGAIN;
 	return g->error;
+}
+
+/* Judge and record what is asked in slot i: 0 or an errno. */
+__noinline int hold_slot(__u32 i)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &i);
+	long n;
+
+	if (!s)
+		return EAGAIN;
+	judge_slot(i);
+	if (s->q.text) {
+		n = bpf_probe_read_kernel_str(&s->path[PATH_END], MAX_PATH + 1,
+					      (const char *)s->q.text);
+		s->other = n > 0 ? n - 1 : 0;
+	}
+	return tell(s, i);
+}
+
+static __always_inline __u32 at_least_allow(__u32 joined, enum way way)
+{
+	__u32 a = (joined >> (2 * way)) & 3;
+
+	return a > ACTION_ALLOW ? a : ACTION_ALLOW;
+}
+
+/* A name under `to` could do something that it could not under `from`. */
+static __always_inline int widens(__u32 to, __u32 from)
+{
+	return at_least_allow(to, WAY_READ) < at_least_allow(from, WAY_READ) ||
+	       at_least_allow(to, WAY_WRITE) < at_least_allow(from, WAY_WRITE) ||
+	       at_least_allow(to, WAY_EXEC) < at_least_allow(from, WAY_EXEC) ||
+	       (from & ~to & (1U << OUT_HIDE));
+}
+
+/*
+ * Judge and record that what is asked about in slot i gets the name in slot j: 0
+ * or an errno. There is one record, with both names.
+ */
+__noinline int hold_pair(__u32 i, __u32 j)
+{
+	struct slot *s = bpf_map_lookup_elem(&slots, &i);
+	struct slot *to = bpf_map_lookup_elem(&slots, &j);
+	__u32 at, len;
+
+	if (!s || !to)
+		return EAGAIN;
+	judge_slot(i);
+	judge_slot(j);
+	if (!s->g.error) {
+		if (to->g.error) {
+			s->g.why = to->g.why;
+			s->g.error = to->g.error;
+			s->g.plane = to->g.plane;
+		} else if (widens(to->v.joined, s->v.joined)) {
+			refuse(&s->g, WHY_WIDENS, EXDEV);
+		}
+	}
+	if (to->q.made)
+		s->g.flags |= REC_MADE;
+	at = to->at;
+	len = PATH_END - at;
+	asm volatile("%0 &= 0x1fff" : "+r"(at));
+	asm volatile("if %0 <= 4096 goto +1; %0 = 4096" : "+r"(len));
+	bpf_probe_read_kernel(&s->path[PATH_END], len, &to->path[at]);
+	s->other = len;
+	return tell(s, i);
 }
 
 /*
@@ -94,8 +170,8 @@ static __always_inline int answer(__u32 error)
 	return out;
 }
 
-/* Judge and record: 0 or a negative errno, and all that the planes say. */
-static __noinline int hold(const struct request *q, __u32 *joined)
+/* Judge and record: 0 or a negative errno. */
+static __noinline int hold(const struct request *q)
 {
 	__u32 i = 0, error;
 	struct slot *s = take_slot(&i);
@@ -106,9 +182,32 @@ static __noinline int hold(const struct request *q, __u32 *joined)
 	}
 	s->q = *q;
 	error = hold_slot(i);
-	if (joined)
-		*joined = s->v.joined;
 	give_back(s);
+	return answer(error);
+}
+
+/* The same for an object that gets another name. */
+static __noinline int hold_names(const struct request *from,
+				 const struct request *to)
+{
+	__u32 i = 0, j = 0, error;
+	struct slot *b, *a = take_slot(&i);
+
+	if (!a) {
+		count_lost(LOST_SLOT);
+		return -EAGAIN;
+	}
+	b = take_slot(&j);
+	if (!b) {
+		give_back(a);
+		count_lost(LOST_SLOT);
+		return -EAGAIN;
+	}
+	a->q = *from;
+	b->q = *to;
+	error = hold_pair(i, j);
+	give_back(b);
+	give_back(a);
 	return answer(error);
 }
 

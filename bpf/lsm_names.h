@@ -9,6 +9,19 @@
 
 #define RENAME_EXCHANGE (1U << 1)
 #define S_IFSOCK 0140000
+#define PF_IO_WORKER 0x10 /* linux/sched.h */
+
+/*
+ * Whether the gate tells of it, too. It does of each call that it lets go on
+ * where nothing is held; what the kernel does for a ring never came to it.
+ */
+static __always_inline __u32 told(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return settings.flags & RECORD_ONLY &&
+	       !(BPF_CORE_READ(task, flags) & PF_IO_WORKER);
+}
 
 static __always_inline void about_name(struct request *q,
 				       const struct path *dir,
@@ -29,7 +42,7 @@ static __always_inline int refuse_name(struct request *q, enum why why,
 {
 	q->why = why;
 	q->error = error;
-	return hold(q, 0);
+	return hold(q);
 }
 
 SEC("lsm/path_mknod")
@@ -37,20 +50,22 @@ int BPF_PROG(reeve_path_mknod, const struct path *dir, struct dentry *dentry,
 	     __u16 mode, unsigned int dev, int ret)
 {
 	struct request q = { .op = LSM_MKNOD, .need = NEED_WRITE, .made = 1,
-			     .quiet = 1 };
+			     .quiet = told() };
 	int held = !(settings.flags & RECORD_ONLY);
 
 	if (ret || !ours())
 		return ret;
 	about_name(&q, dir, dentry);
 	q.mode = mode;
-	if (!(mode & S_IFMT) || (mode & S_IFMT) == S_IFREG)
-		q.op = LSM_CREATE; /* file_open will record it */
+	if (!(mode & S_IFMT) || (mode & S_IFMT) == S_IFREG) {
+		q.op = LSM_CREATE;
+		q.quiet = 1; /* file_open will record it */
+	}
 	if (held && is_device(mode))
 		return refuse_name(&q, WHY_DEVICE, EPERM);
 	if (held && mode & (S_ISUID | S_ISGID))
 		return refuse_name(&q, WHY_SETID, EPERM);
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 /* A change of one name that is there, or of a directory that is made. */
@@ -58,7 +73,7 @@ static __always_inline int change_name(enum op op, const struct path *dir,
 				       struct dentry *dentry, __u32 made)
 {
 	struct request q = { .op = op, .need = NEED_WRITE, .made = made,
-			     .quiet = 1 };
+			     .quiet = told() };
 
 	if (!ours())
 		return 0;
@@ -69,7 +84,7 @@ static __always_inline int change_name(enum op op, const struct path *dir,
 	if (settings.closed & SURFACE_TREE &&
 	    (mode_of(dentry) & S_IFMT) == S_IFSOCK)
 		return refuse_name(&q, WHY_GATE, EPERM);
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 SEC("lsm/path_mkdir")
@@ -99,30 +114,15 @@ int BPF_PROG(reeve_path_symlink, const struct path *dir, struct dentry *dentry,
 	     const char *old_name, int ret)
 {
 	struct request q = { .op = LSM_SYMLINK, .need = NEED_WRITE, .made = 1,
-			     .quiet = 1, .mode = S_IFLNK };
+			     .quiet = told(), .mode = S_IFLNK,
+			     .text = (__u64)old_name };
 
 	if (ret || !ours())
 		return ret;
 	about_name(&q, dir, dentry);
 	if (settings.closed & SURFACE_TREE)
 		return refuse_name(&q, WHY_TREE, EPERM);
-	return hold(&q, 0);
-}
-
-static __always_inline __u32 at_least_allow(__u32 joined, enum way way)
-{
-	__u32 a = (joined >> (2 * way)) & 3;
-
-	return a > ACTION_ALLOW ? a : ACTION_ALLOW;
-}
-
-/* A name under `to` could do something that it could not under `from`. */
-static __always_inline int widens(__u32 to, __u32 from)
-{
-	return at_least_allow(to, WAY_READ) < at_least_allow(from, WAY_READ) ||
-	       at_least_allow(to, WAY_WRITE) < at_least_allow(from, WAY_WRITE) ||
-	       at_least_allow(to, WAY_EXEC) < at_least_allow(from, WAY_EXEC) ||
-	       (from & ~to & (1U << OUT_HIDE));
+	return hold(&q);
 }
 
 /*
@@ -135,10 +135,8 @@ static __always_inline int rename_to(enum op op, const struct path *old_dir,
 				     const struct path *new_dir,
 				     struct dentry *dentry, __u32 flags)
 {
-	struct request from = { .op = op, .need = NEED_WRITE, .quiet = 1 };
-	struct request to = { .op = op, .need = NEED_WRITE, .quiet = 1 };
-	__u32 before = 0, after = 0;
-	int err;
+	struct request from = { .op = op, .need = NEED_WRITE, .quiet = told() };
+	struct request to = { .op = op, .need = NEED_WRITE };
 
 	about_name(&from, old_dir, old);
 	about_name(&to, new_dir, dentry);
@@ -146,17 +144,14 @@ static __always_inline int rename_to(enum op op, const struct path *old_dir,
 	to.mode = mode_of(old);
 	if (settings.closed & SURFACE_TREE &&
 	    (flags & RENAME_EXCHANGE || (to.mode & S_IFMT) != S_IFREG ||
-	     (!to.made && (mode_of(dentry) & S_IFMT) != S_IFREG)))
-		return refuse_name(&from, WHY_TREE, EXDEV);
+	     (!to.made && (mode_of(dentry) & S_IFMT) != S_IFREG))) {
+		from.why = WHY_TREE;
+		from.error = EXDEV;
+	}
 	/* A link needs no leave to write the old name, a move does. */
 	from.look = op == LSM_LINK;
 	from.whole = to.whole = 1;
-	err = hold(&from, &before);
-	if (!err)
-		err = hold(&to, &after);
-	if (!err && widens(after, before))
-		err = refuse_name(&to, WHY_WIDENS, EXDEV);
-	return err;
+	return hold_names(&from, &to);
 }
 
 SEC("lsm/path_rename")
@@ -181,12 +176,12 @@ int BPF_PROG(reeve_path_link, struct dentry *old_dentry,
 
 static __always_inline int change_file(enum op op, const struct path *path)
 {
-	struct request q = { .op = op, .need = NEED_WRITE, .quiet = 1 };
+	struct request q = { .op = op, .need = NEED_WRITE, .quiet = told() };
 
 	if (!ours())
 		return 0;
 	about_path(&q, path);
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 SEC("lsm/path_truncate")
@@ -198,7 +193,8 @@ int BPF_PROG(reeve_path_truncate, const struct path *path, int ret)
 SEC("lsm/path_chmod")
 int BPF_PROG(reeve_path_chmod, const struct path *path, __u16 mode, int ret)
 {
-	struct request q = { .op = LSM_CHMOD, .need = NEED_WRITE, .quiet = 1 };
+	struct request q = { .op = LSM_CHMOD, .need = NEED_WRITE,
+			     .quiet = told() };
 
 	if (ret || !ours())
 		return ret;
@@ -206,7 +202,7 @@ int BPF_PROG(reeve_path_chmod, const struct path *path, __u16 mode, int ret)
 	if (mode & (S_ISUID | S_ISGID) && !(settings.flags & RECORD_ONLY) &&
 	    (mode_of((struct dentry *)q.dentry) & S_IFMT) != S_IFDIR)
 		return refuse_name(&q, WHY_SETID, EPERM);
-	return hold(&q, 0);
+	return hold(&q);
 }
 
 SEC("lsm/path_chown")

@@ -288,12 +288,13 @@ __noinline int record_access(__u32 i)
 	struct slot *s = bpf_map_lookup_elem(&slots, &i);
 	struct dentry *d;
 	struct record *r;
-	__u32 at, len;
+	__u32 at, len, other;
 
 	if (!s)
 		return -EAGAIN;
 	at = s->at;
 	len = PATH_END - at;
+	other = s->other;
 	d = (struct dentry *)s->q.dentry;
 	r = &s->record;
 	fill_record(r, KIND_ACCESS);
@@ -307,13 +308,15 @@ __noinline int record_access(__u32 i)
 	r->dev = BPF_CORE_READ(d, d_sb, s_dev);
 	r->ino = BPF_CORE_READ(d, d_inode, i_ino);
 	asm volatile("if %0 <= 4096 goto +1; %0 = 4096" : "+r"(len));
-	r->size = sizeof(*r) + len;
+	asm volatile("if %0 <= 4096 goto +1; %0 = 4096" : "+r"(other));
+	r->size = sizeof(*r) + len + other;
 	r->path_len = len;
+	r->other_len = other;
 	asm volatile("%0 &= 0x1fff" : "+r"(at));
 	if (at < sizeof(*r))
 		return -EAGAIN;
 	__builtin_memcpy(&s->path[at - sizeof(*r)], r, sizeof(*r));
-	return send_record(&s->path[at - sizeof(*r)], sizeof(*r) + len,
+	return send_record(&s->path[at - sizeof(*r)], sizeof(*r) + len + other,
 			   s->g.error);
 }
 

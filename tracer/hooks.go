@@ -37,6 +37,7 @@ type question struct {
 	kind   event.ObjectKind
 	own    bool
 	path   string
+	target string
 }
 
 // maxNamed is how many decisions are remembered. To find the rule of a refusal
@@ -45,7 +46,7 @@ const maxNamed = 4096
 
 // name is the decider's decision about one path.
 func (h *hooks) name(req *event.Request) event.Decision {
-	q := question{req.Op, req.Access, req.Object.Kind, req.Object.Own, req.Object.Path}
+	q := question{req.Op, req.Access, req.Object.Kind, req.Object.Own, req.Object.Path, req.Target.Path}
 	h.mu.Lock()
 	d, known := h.named[q]
 	h.mu.Unlock()
@@ -123,7 +124,7 @@ func (h *hooks) Access(a lsm.Access) {
 	d := h.decision(&req, &a)
 	h.recorder.Record(event.Event{
 		Time: wallTime(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
-		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object,
+		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target,
 		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "lsm", Errno: a.Errno,
 	})
 }
@@ -132,11 +133,29 @@ func (h *hooks) Access(a lsm.Access) {
 func (h *hooks) request(a *lsm.Access) event.Request {
 	req := event.Request{Op: a.Op, Access: a.Need, Task: h.task(a)}
 	req.Object = event.Object{Kind: kindOf(a), Path: a.Path, Dev: a.Dev, Ino: a.Ino, Mode: a.Mode, Own: a.Own}
-	if a.Made {
-		req.Access |= event.AccessCreate
-	}
 	if a.PathLong { // how much longer is not known
 		req.Object.PathLen = uint32(len(a.Path)) + 1
+	}
+	switch {
+	case req.Op == event.OpSymlink:
+		req.Access, req.Target = event.AccessCreate, req.Object
+		req.Object = event.Object{Kind: event.ObjectSymlink, Raw: a.Other}
+	case req.Op == event.OpRename, req.Op == event.OpLink:
+		req.Access = event.AccessCreate
+		if req.Op == event.OpRename {
+			req.Access |= event.AccessDelete
+		}
+		req.Object.Kind = kindOfMode(a.Mode) // it is the new name that is made
+		req.Target = event.Object{Kind: event.ObjectFile, Path: a.Other}
+		if a.Made {
+			req.Target.Kind = event.ObjectMissing
+		}
+	case req.Op == event.OpMkdir, req.Op == event.OpMknod:
+		req.Access = event.AccessCreate
+	case req.Op == event.OpDelete, req.Op == event.OpRmdir:
+		req.Access = event.AccessDelete
+	case a.Made:
+		req.Access |= event.AccessCreate
 	}
 	return req
 }
@@ -150,7 +169,11 @@ func kindOf(a *lsm.Access) event.ObjectKind {
 	case a.Made:
 		return event.ObjectMissing
 	}
-	switch a.Mode & unix.S_IFMT {
+	return kindOfMode(a.Mode)
+}
+
+func kindOfMode(mode uint32) event.ObjectKind {
+	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		return event.ObjectDir
 	case unix.S_IFLNK:
@@ -170,12 +193,7 @@ func kindOf(a *lsm.Access) event.ObjectKind {
 func (h *hooks) decision(req *event.Request, a *lsm.Access) event.Decision {
 	var d event.Decision
 	if a.Why <= lsm.WhyAsk && req.Object.Kind != event.ObjectKernel {
-		asked := *req
-		switch req.Op {
-		case event.OpRename, event.OpLink, event.OpSymlink: // of whose names this is one
-			asked.Op = event.OpDelete
-		}
-		d = h.name(&asked)
+		d = h.name(req)
 	}
 	switch {
 	case !a.Refused:

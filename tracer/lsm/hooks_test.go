@@ -80,7 +80,63 @@ func TestNames(t *testing.T) {
 	if b, err := os.ReadFile(dir + "/deny/x"); err != nil || string(b) != "secret\n" {
 		t.Errorf("deny/x: %q %v", b, err)
 	}
-	t.Log(strings.Join(h.log.refusals(), "\n"))
+	// Each is recorded once, with both its names.
+	got := map[string]int{}
+	h.log.mu.Lock()
+	defer h.log.mu.Unlock()
+	for _, a := range h.log.accesses {
+		switch a.Op {
+		case event.OpRename, event.OpLink, event.OpSymlink:
+			got[strings.ReplaceAll(fmt.Sprintf("%s %s %s %d %v", a.Op, a.Path, a.Other, a.Errno, a.Made), dir+"/", "")]++
+		}
+	}
+	for _, want := range []string{
+		"rename deny/x open/x 13 true", "rename open/a deny/a 13 true", "rename open/a open/b 0 true", "rename ro/f open/f 13 true",
+		"rename open/dir open/dir2 18 true", "rename open/b open/c 18 false",
+		"link open/b open/l 0 true", "link deny/x open/y 18 true", "link ro/f open/f 18 true", "symlink open/s x 1 true",
+	} {
+		if got[want] != 1 {
+			t.Errorf("%d records of %q", got[want], want)
+		}
+		delete(got, want)
+	}
+	if len(got) > 0 {
+		t.Errorf("and these: %v", got)
+	}
+}
+
+// TestLongNames: both names may be as long as they come.
+func TestLongNames(t *testing.T) {
+	dir := ground(t)
+	deep := dir
+	for len(deep)+252 < 4090 {
+		deep += "/" + strings.Repeat("n", 250)
+		if err := os.Mkdir(deep, 0o755); err != nil { //nolint:usetesting // it is
+			t.Fatal(err)
+		}
+	}
+	deep += "/" + strings.Repeat("l", 4094-len(deep))
+	if err := os.WriteFile(deep+"a", nil, 0o600); err == nil || os.WriteFile(deep, nil, 0o600) != nil {
+		t.Fatalf("a path of %d bytes", len(deep))
+	}
+	rules := rulesOf(t)
+	rules.Names = true
+	h := hold(t, rules)
+	other := deep[:len(deep)-1] + "m"
+	if got := h.run(`mv "$1" "$2"; ln -s "$1" "$3" && echo ok`, deep, other, dir+"/s"); got != "ok\n" {
+		t.Errorf("got %q", got)
+	}
+	h.log.mu.Lock()
+	defer h.log.mu.Unlock()
+	seen := 0
+	for _, a := range h.log.accesses {
+		if a.Op == event.OpRename && a.Path == deep && a.Other == other || a.Op == event.OpSymlink && a.Path == dir+"/s" && a.Other == deep {
+			seen++
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d of 2 recorded whole", seen)
+	}
 }
 
 func TestSurfaces(t *testing.T) {

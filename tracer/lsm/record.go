@@ -12,7 +12,7 @@ import (
 
 // version is the version of the kernel records that this package reads,
 // LSM_VERSION in bpf/lsm.h.
-const version = 1
+const version = 2
 
 // Access is an operation that a hook judged.
 type Access struct {
@@ -27,13 +27,16 @@ type Access struct {
 	// PathLong says that it is only the end of a path that is too long.
 	Path     string
 	PathLong bool
+	// Other is the new name of what is renamed or linked, as a path, or the text of
+	// a symbolic link, whose Path is its name.
+	Other string
 	// Dev is the device of the super block, in the form of st_dev.
 	Dev, Ino uint64
 	Mode     uint32
 	// Own says that it is a /proc entry of the session's own, or its terminal.
 	Own bool
 	// Anonymous objects have no path; of a deleted one it is what it was. Made
-	// says that the operation makes the object.
+	// says that the operation makes the object, or the name Other.
 	Anonymous, Deleted, Made bool
 	// Granted says that a grant answered the policy's question.
 	Granted bool
@@ -141,7 +144,7 @@ var ops = [...]struct {
 var errRecord = errors.New("malformed record of a hook")
 
 // recordSize is sizeof(struct record) in bpf/lsm.h.
-const recordSize = 96
+const recordSize = 104
 
 // fields reads the head of a sample, which is long enough, by the offsets of
 // struct record: the library's reflection would take longer than all the rest.
@@ -153,7 +156,7 @@ func fields(b []byte) bpf.LsmRecord {
 	return bpf.LsmRecord{
 		Version: u16(0), Size: u16(2), Kind: bpf.LsmKind(u32(4)), Time: u64(8), Session: u64(16), Start: u64(24),
 		Dev: u64(32), Ino: u64(40), Arg: u64(48), Tgid: u32(56), Tid: u32(60), Op: bpf.LsmOp(u32(64)), Why: bpf.LsmWhy(u32(68)),
-		Access: u32(72), Error: int32(u32(76)), Flags: u32(80), Mode: u32(84), Plane: u32(88), PathLen: u32(92),
+		Access: u32(72), Error: int32(u32(76)), Flags: u32(80), Mode: u32(84), Plane: u32(88), PathLen: u32(92), OtherLen: u32(96), Pad: u32(100),
 	}
 }
 
@@ -167,8 +170,8 @@ func decode(b []byte) (Access, error) {
 	switch {
 	case r.Version != version:
 		return Access{}, fmt.Errorf("%w: version %d, want %d", errRecord, r.Version, version)
-	case int(r.Size) != len(b) || recordSize+uint64(r.PathLen) != uint64(len(b)):
-		return Access{}, fmt.Errorf("%w: %d bytes, %d with a path of %d stated", errRecord, len(b), r.Size, r.PathLen)
+	case int(r.Size) != len(b) || recordSize+uint64(r.PathLen)+uint64(r.OtherLen) != uint64(len(b)):
+		return Access{}, fmt.Errorf("%w: %d bytes, %d with paths of %d and %d stated", errRecord, len(b), r.Size, r.PathLen, r.OtherLen)
 	case r.Kind != bpf.LsmKindKIND_ACCESS && r.Kind != bpf.LsmKindKIND_SURFACE:
 		return Access{}, fmt.Errorf("%w: kind %d", errRecord, r.Kind)
 	case r.Op == 0 || int(r.Op) >= len(ops):
@@ -177,7 +180,7 @@ func decode(b []byte) (Access, error) {
 	note := func(bit bpf.LsmNote) bool { return r.Flags&uint32(bit) != 0 }
 	return Access{
 		Time: r.Time, Process: witness.Process{PID: int32(r.Tgid), Start: r.Start}, TID: int32(r.Tid),
-		Op: ops[r.Op].op, Hook: ops[r.Op].hook, Need: event.Access(r.Access), Path: string(b[recordSize:]),
+		Op: ops[r.Op].op, Hook: ops[r.Op].hook, Need: event.Access(r.Access), Path: string(b[recordSize : recordSize+r.PathLen]), Other: string(b[recordSize+r.PathLen:]),
 		PathLong: Why(r.Why) == WhyLong, Dev: fromKernelDev(r.Dev), Ino: r.Ino, Mode: r.Mode,
 		Own: note(bpf.LsmNoteREC_OWN), Anonymous: note(bpf.LsmNoteREC_ANONYMOUS), Deleted: note(bpf.LsmNoteREC_DELETED),
 		Made: note(bpf.LsmNoteREC_MADE), Granted: note(bpf.LsmNoteREC_GRANTED),

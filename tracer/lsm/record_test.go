@@ -39,6 +39,18 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestBothPaths: a record may hold two.
+func TestBothPaths(t *testing.T) {
+	const other = "/other\xff"
+	a, err := decode(append(sample(t, func(r *bpf.LsmRecord) {
+		r.Op, r.OtherLen = bpf.LsmOpLSM_RENAME, uint32(len(other))
+		r.Size += uint16(len(other))
+	}, "/a"), other...))
+	if err != nil || a.Path != "/a" || a.Other != other || a.Op != event.OpRename {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // TestFields: our own reading of a record is that of its type, which is made from
 // the kernel's side.
 func TestFields(t *testing.T) {
@@ -60,6 +72,8 @@ func TestMalformed(t *testing.T) {
 		"version":   func(r *bpf.LsmRecord) { r.Version++ },
 		"size":      func(r *bpf.LsmRecord) { r.Size++ },
 		"path":      func(r *bpf.LsmRecord) { r.PathLen = 1 << 31 },
+		"other":     func(r *bpf.LsmRecord) { r.OtherLen = 1 },
+		"both":      func(r *bpf.LsmRecord) { r.PathLen, r.OtherLen = 1<<32-1, 3 },
 		"kind":      func(r *bpf.LsmRecord) { r.Kind = 9 },
 		"operation": func(r *bpf.LsmRecord) { r.Op = 1 << 20 },
 		"none":      func(r *bpf.LsmRecord) { r.Op = 0 },
@@ -94,7 +108,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := decode(b)
-		if err == nil && len(a.Path) > len(b) {
+		if err == nil && len(a.Path)+len(a.Other) > len(b) {
 			t.Errorf("a path of %d bytes from %d", len(a.Path), len(b))
 		}
 	})
