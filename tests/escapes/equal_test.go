@@ -286,3 +286,31 @@ func TestStreams(t *testing.T) {
 		}
 	})
 }
+
+// TestSignalsToNobody: a signal to a process that is gone, or never was, fails as it
+// does without reeve: programs go by that errno.
+func TestSignalsToNobody(t *testing.T) {
+	trial.NeedProgram(t, "/usr/bin/python3")
+	const script = `
+import ctypes, errno, os, signal
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *args):
+    ctypes.set_errno(0)
+    print(name, libc.syscall(*args), errno.errorcode.get(ctypes.get_errno()))
+pid = os.fork()
+if pid == 0: os._exit(0)
+fd = os.pidfd_open(pid)
+call("kill, zombie", 62, pid, 0)
+os.waitpid(pid, 0)
+call("kill", 62, pid, 15)
+call("kill, no signal", 62, pid, 0)
+call("tkill", 200, pid, 15)
+call("tgkill", 234, pid, pid, 15)
+call("pidfd_send_signal", 424, fd, 15, 0, 0)
+call("pidfd_send_signal, no pidfd", 424, 77, 15, 0, 0)
+call("kill, odd signal", 62, pid, 99)
+call("kill, beyond", 62, 0x3fffffff, 15)
+call("kill, a group", 62, -0x3fffffff, 15)
+`
+	equality{argv: []string{"/usr/bin/python3", "-c", script}}.test(t)
+}

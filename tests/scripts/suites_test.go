@@ -129,7 +129,6 @@ var (
 // apart, in libpython3.11-testsuite; $REEVE_CPYTHON names where they were
 // unpacked instead.
 func TestPythonSuites(t *testing.T) {
-	trial.Long(t)
 	const python = "/usr/bin/python3"
 	trial.NeedProgram(t, python)
 	root := os.Getenv("REEVE_CPYTHON")
@@ -141,6 +140,9 @@ func TestPythonSuites(t *testing.T) {
 	}
 	for module, least := range map[string]int{"test_subprocess": 200, "test_os": 200, "test_posix": 80} {
 		t.Run(module, func(t *testing.T) {
+			if module == "test_subprocess" {
+				trial.Long(t)
+			}
 			suite{
 				argv: []string{python, "-m", "unittest", "-v", "test." + module}, env: []string{"PYTHONPATH=" + root, "PYTHONDONTWRITEBYTECODE=1"},
 				verdict: regexp.MustCompile(`(?m)^(test_\w+ \([\w.]+\))(?:\n.*?)? \.\.\. (?:.*\n)*?.*?\b(ok|FAIL|ERROR|skipped)\b`), name1: 1, least: least, known: pythonKnown,

@@ -117,11 +117,13 @@ func (w *worker) signal(req event.Request) (outcome, error) {
 		if err != nil {
 			return outcome{req: req}, err
 		}
-		pid = p
+		if pid = p; pid == proc.Ended {
+			return nobody(req), nil
+		}
 		req.Object.Own = w.ownThread(pid)
 	case pid > 0:
 		if !proc.Exists(pid) {
-			return outcome{req: req}, unix.ESRCH
+			return nobody(req), nil
 		}
 		req.Object.Own = w.ownThread(pid)
 	case pid == 0, pid < -1:
@@ -133,6 +135,13 @@ func (w *worker) signal(req event.Request) (outcome, error) {
 	}
 	req.Object.Path = strconv.Itoa(pid)
 	return outcome{req: req, d: w.decide(&req)}, nil
+}
+
+// nobody is what comes of a signal to a process that is not there. It is answered,
+// not continued: the number may be a stranger's by then.
+func nobody(req event.Request) outcome {
+	d := event.Decision{Action: event.ActionAllow, By: "kernel"}
+	return outcome{req: req, d: d, act: func() answer { return answer{errno: unix.ESRCH} }}
 }
 
 func (w *worker) pidfdTarget(fd int32) (int, error) {

@@ -176,5 +176,9 @@ func GroupWithin(pgid int, owns func(int) bool) bool {
 	return found
 }
 
-// FdinfoPID is the process that the fdinfo of a pidfd names, 0 if it is none.
+// Ended is what the fdinfo of a pidfd says of a process that is gone.
+const Ended = -1
+
+// FdinfoPID is the process that the fdinfo of a pidfd names, Ended if it is gone, 0
+// if it is none.
 func FdinfoPID(info []byte) int { return statusInt(info, "Pid:") }
