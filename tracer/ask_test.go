@@ -22,9 +22,9 @@ type asker struct {
 	asked []gate.Question
 }
 
-func (a *asker) Known(gate.Question) (event.Decision, bool) { return event.Decision{}, false }
+func (a *asker) Known(gate.Question) (gate.Answer, bool) { return gate.Answer{}, false }
 
-func (a *asker) Ask(ctx context.Context, q gate.Question) event.Decision {
+func (a *asker) Ask(ctx context.Context, q gate.Question) gate.Answer {
 	a.mu.Lock()
 	a.asked = append(a.asked, q)
 	a.mu.Unlock()
@@ -32,7 +32,7 @@ func (a *asker) Ask(ctx context.Context, q gate.Question) event.Decision {
 	if a.answer(ctx, q) {
 		d.Action = event.ActionAllow
 	}
-	return d
+	return gate.Answer{Decision: d}
 }
 
 // asks is a decider that asks about what is below dir, and denies what is called

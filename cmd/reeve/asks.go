@@ -96,6 +96,9 @@ func asksAllow() *cli.Command {
 shown before it is written. It says no more than what was asked, in the profile of the session, and is for
 sessions that start later; the running one takes the answer for the rest of it.
 
+One command can need several operations, which are asked about once: the lines that begin with "also" say
+what else the answer is for, yes or no. The record of each operation names its question in "detail".
+
    reeve asks allow QVTC-3
    reeve asks allow 3
    reeve asks allow QVTC-3 --scope always --reason "the build needs it"`,

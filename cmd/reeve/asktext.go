@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/reeve-audit/reeve/supervisor/approval"
@@ -48,8 +49,37 @@ func questionLines(q *approval.Question) []string {
 		t := &q.Ancestry[i]
 		lines = append(lines, fmt.Sprintf("  %-9s %*s%d %s", name, 2*i, "", t.PID, taskCommand(t)))
 	}
+	for _, line := range alsoLines(q.Also) {
+		add("also", line)
+	}
 	if q.Waiting > 1 {
 		add("waiting", fmt.Sprintf("%d tasks for the same", q.Waiting))
+	}
+	return lines
+}
+
+// stepWords are the steps after an operation that have no object but its own.
+var stepWords = map[event.Op]string{
+	event.OpChmod: "mode", event.OpChown: "owner", event.OpSetxattr: "access list, user attributes", event.OpUtime: "times", event.OpTruncate: "length",
+	event.OpDelete: "removal", event.OpRmdir: "removal",
+}
+
+// alsoLines say what an answer is for besides the operation.
+func alsoLines(steps []event.Request) (lines []string) {
+	var own []string
+	for i := range steps {
+		s := &steps[i]
+		switch s.Op {
+		case event.OpRename:
+			lines = append(lines, "its rename to "+quote(s.Target.Path))
+		case event.OpExec:
+			lines = append(lines, "what runs it: "+quote(s.Object.Path)+" ["+commandLine(s.Argv)+"]")
+		default:
+			own = append(own, stepWords[s.Op])
+		}
+	}
+	if len(own) > 0 {
+		lines = append(lines, "its "+strings.Join(own, ", ")+": by this task, within a minute")
 	}
 	return lines
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/reeve-audit/reeve/supervisor/approval"
 	"github.com/reeve-audit/reeve/supervisor/policy"
-	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/gate"
 )
 
@@ -42,20 +41,20 @@ func (l *live) asker() gate.Asker {
 // asker puts the gate's questions on the desk.
 type asker struct{ desk *approval.Desk }
 
-func (a asker) Known(q gate.Question) (event.Decision, bool) {
+func (a asker) Known(q gate.Question) (gate.Answer, bool) {
 	question := questionOf(&q)
 	answer, known := a.desk.Known(&question)
-	return answer.Decide(q.Decision), known
+	return gate.Answer{Decision: answer.Decide(q.Decision), Also: answer.Also}, known
 }
 
-func (a asker) Ask(ctx context.Context, q gate.Question) event.Decision {
+func (a asker) Ask(ctx context.Context, q gate.Question) gate.Answer {
 	answer := a.desk.Ask(ctx, questionOf(&q))
-	return answer.Decide(q.Decision)
+	return gate.Answer{Decision: answer.Decide(q.Decision), Also: answer.Also}
 }
 
 func questionOf(q *gate.Question) approval.Question {
 	return approval.Question{
-		Request: q.Request, Rule: q.Decision.Rule, Reason: q.Decision.Reason, Risk: q.Decision.Risk, Ancestry: q.Ancestry,
+		Request: q.Request, Rule: q.Decision.Rule, Reason: q.Decision.Reason, Risk: q.Decision.Risk, Ancestry: q.Ancestry, Also: q.Also,
 		Profile: strings.TrimPrefix(q.Decision.By, "policy:"), Broad: q.Decision.Risk == policy.RiskBulk,
 	}
 }

@@ -14,8 +14,10 @@
 // object by the same program, is asked once; its answer is for all that wait. When
 // the last of them is gone the question closes itself.
 //
-// An answer is about the request that was shown. The gate judges the call anew
-// when it has the answer, and lets it reach nothing but what was asked about.
+// An answer is about the request that was shown, and about the steps after it that
+// the question shows as well (Question.Also): a person is asked once for an act. The
+// gate judges the call anew when it has the answer, and lets it reach nothing but
+// what was asked about; each operation that an answer decides names its question.
 package approval
 
 import (
@@ -200,6 +202,7 @@ func (d *Desk) settle(p *pending, a Answer) bool {
 		return false
 	}
 	p.timer.Stop()
+	a.Question, a.Also = p.ID, p.Also
 	p.answer = a
 	if d.cfg.Answered != nil && a.By != byDesk {
 		d.cfg.Answered(&p.Question, a)

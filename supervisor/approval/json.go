@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
 // Version is the version of the questions' JSON form, the field "v".
 const Version = 1
 
 // wire is a question in JSON. Operation and Ancestry are events, whose form keeps
-// every byte of paths and arguments; those of the ancestry state only their task.
+// every byte of paths and arguments; those of the ancestry state only their task,
+// those of Also their operation, its objects and the arguments of an exec.
 // The arguments of an exec are those of the operation's task, as in the stream.
 type wire struct {
 	V         int           `json:"v"`
@@ -27,6 +29,7 @@ type wire struct {
 	Mode      uint32        `json:"mode,omitempty"`
 	Operation event.Event   `json:"operation"`
 	Ancestry  []event.Event `json:"ancestry,omitempty"`
+	Also      []event.Event `json:"also,omitempty"`
 }
 
 // MarshalJSON is the question as one JSON object.
@@ -45,6 +48,12 @@ func (q *Question) MarshalJSON() ([]byte, error) {
 	}
 	for _, t := range q.Ancestry {
 		w.Ancestry = append(w.Ancestry, event.Event{Task: t})
+	}
+	for i := range q.Also {
+		s := &q.Also[i]
+		e := event.Event{Op: s.Op, Access: s.Access, Object: s.Object, Target: s.Target}
+		e.Task.Argv, _ = proc.CutArgv(s.Argv)
+		w.Also = append(w.Also, e)
 	}
 	// Marshalled by reference: the events' form hangs on their pointers.
 	return json.Marshal(&w)
@@ -74,6 +83,10 @@ func (q *Question) UnmarshalJSON(data []byte) error {
 	}
 	for i := range w.Ancestry {
 		q.Ancestry = append(q.Ancestry, w.Ancestry[i].Task)
+	}
+	for i := range w.Also {
+		e := &w.Also[i]
+		q.Also = append(q.Also, event.Request{Op: e.Op, Access: e.Access, Object: e.Object, Target: e.Target, Argv: e.Task.Argv})
 	}
 	return nil
 }

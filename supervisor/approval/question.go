@@ -30,6 +30,9 @@ type Question struct {
 	// Ancestry are the processes from the session's command down to the task that
 	// asks, with their arguments.
 	Ancestry []event.Task
+	// Also are steps after the operation that the answer is for as well: each by its
+	// operation, its object, and the target of a rename or the arguments of an exec.
+	Also []event.Request
 	// Waiting is how many tasks wait for this very answer.
 	Waiting int
 }
@@ -39,7 +42,8 @@ type Scope uint8
 
 // The scopes.
 const (
-	// Once is this operation of those tasks that wait for it now.
+	// Once is this operation, with the steps after it that the question shows, of those
+	// tasks that wait for it now.
 	Once Scope = iota
 	// Session is the same operation on the same object by the same program, until
 	// the session ends. An exec is the same when it has the same arguments in the
@@ -77,6 +81,10 @@ type Answer struct {
 	By string
 	// Reason is what the approver gives for it; it may be empty.
 	Reason string
+	// Question is the ID of the question that was answered, and Also what it showed
+	// besides its operation. The desk sets both. They are empty when there was none.
+	Question string
+	Also     []event.Request
 }
 
 // validate refuses what no front may say.

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -15,8 +16,11 @@ type Record struct {
 	// Op is the operation that is asked about.
 	Op   string `json:"op"`
 	Risk string `json:"risk,omitempty"`
-	// Deadline is stated by questions.
+	// Deadline is stated by questions, and Also, which are the steps that the answer
+	// is for besides: a word, and in quotes the target of a rename or the program of an
+	// exec.
 	Deadline *time.Time `json:"deadline,omitempty"`
+	Also     []string   `json:"also,omitempty"`
 	// The rest is stated by answers: how far they reach, how long the question
 	// waited in nanoseconds, and for how many tasks it was.
 	Scope   string `json:"scope,omitempty"`
@@ -26,9 +30,24 @@ type Record struct {
 
 // asked is the event of a question.
 func asked(q *Question, engine string) event.Event {
-	e := about(q, event.OpAsk, engine, Record{Deadline: &q.Deadline})
+	e := about(q, event.OpAsk, engine, Record{Deadline: &q.Deadline, Also: stepTexts(q.Also)})
 	e.Action, e.Reason, e.By, e.Time = event.ActionAsk, q.Reason, "policy:"+q.Profile, q.Asked.UTC()
 	return e
+}
+
+func stepTexts(steps []event.Request) (out []string) {
+	for i := range steps {
+		s := &steps[i]
+		text := s.Op.String()
+		switch s.Op {
+		case event.OpRename:
+			text += " " + strconv.Quote(s.Target.Path)
+		case event.OpExec:
+			text += " " + strconv.Quote(s.Object.Path)
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 // answered is the event of an answer.
@@ -74,7 +93,7 @@ func (a *Answer) who() string { return "approver:" + a.By }
 // Decide makes a decision of the answer to what a policy asked.
 func (a *Answer) Decide(asked event.Decision) event.Decision {
 	d := asked
-	d.Action, d.By = a.action(), a.who()
+	d.Action, d.By, d.Question = a.action(), a.who(), a.Question
 	if a.Reason != "" {
 		d.Reason = a.Reason
 	}

@@ -16,7 +16,9 @@ type Question struct {
 	Waiting   int    `json:"waiting"`
 	Risk      string `json:"risk"`
 	Operation Event  `json:"operation"`
-	Ancestry  []struct {
+	// Also are the further steps that the answer is for.
+	Also     []Event `json:"also"`
+	Ancestry []struct {
 		Task struct {
 			PID  int      `json:"pid"`
 			Exe  string   `json:"exe"`

@@ -177,6 +177,9 @@ type Decision struct {
 	// Risk is the class of risk that a command belongs to ("destructive", …), for
 	// who is asked. It is not recorded.
 	Risk string
+	// Question is the ID of the question whose answer the decision is; empty for
+	// others. An operation's record states it in its Detail.
+	Question string
 	// Errno is what the task gets on deny; zero means EACCES.
 	Errno int32
 	// AskBorn asks the gate to find out whether the repository above the object
@@ -237,8 +240,9 @@ type Event struct {
 	Count uint64
 	// ExitCode and ExitSignal are stated by exit facts.
 	ExitCode, ExitSignal int32
-	// Detail is free text of session records ("degraded: no Landlock"), and the
-	// JSON manifest of the session's first record.
+	// Detail is free text of session records ("degraded: no Landlock"), the JSON
+	// manifest of the session's first record, JSON about a question and its answer,
+	// and of operations that an answer decided {"question":ID}.
 	Detail string
 
 	Chain [32]byte

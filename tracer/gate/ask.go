@@ -24,6 +24,8 @@ import (
 // asked anew, a few times. A yes never reaches what the decider denies, since a
 // decider asks only about what nothing denies.
 //
+// An answer is for the steps besides the call that the question showed, see acts.go.
+//
 // The wait ends without an answer when the task is killed, and when somebody
 // interrupts or stops it: then the call is restarted, and asks again.
 
@@ -31,69 +33,6 @@ import (
 type asking struct {
 	ctx context.Context // of Run
 	wg  *sync.WaitGroup
-}
-
-// grant is the answer to one question of a call.
-type grant struct {
-	request event.Request
-	d       event.Decision
-}
-
-// maxQuestions bounds how often one call asks: a script may ask for itself and
-// for its interpreters, and what changed meanwhile is asked anew.
-const maxQuestions = 8
-
-const reasonNobody = "asks, and there is nobody to ask"
-
-// granted is the decision about a request that the decider asks about: the
-// answer that the call has got, or to ask.
-func (w *worker) granted(req *event.Request, d event.Decision) event.Decision {
-	for i := range w.grants {
-		if g := &w.grants[i]; sameRequest(&g.request, req) {
-			return answered(d, g.d)
-		}
-	}
-	q := Question{Request: *req, Decision: d}
-	q.Request.Task.Cwd = w.th.Cwd()
-	switch {
-	case w.m.Asker == nil:
-		return refused(d, reasonNobody)
-	case len(w.grants) >= maxQuestions:
-		return refused(d, "it changed whenever it was asked about")
-	}
-	if known, ok := w.m.Asker.Known(q); ok {
-		return answered(d, known)
-	}
-	w.asked = &q
-	return d
-}
-
-// refused denies what was asked about.
-func refused(d event.Decision, why string) event.Decision {
-	if d.Reason != "" {
-		why = d.Reason + "; " + why
-	}
-	d.Action, d.Reason = event.ActionDeny, why
-	return d
-}
-
-// answered is the decider's decision with the action of the answer.
-func answered(d, answer event.Decision) event.Decision {
-	if answer.Action != event.ActionAllow {
-		answer.Action = event.ActionDeny
-	}
-	d.Action, d.By, d.Reason = answer.Action, answer.By, answer.Reason
-	return d
-}
-
-// sameRequest says whether a call means what it meant when it was asked about.
-func sameRequest(a, b *event.Request) bool {
-	object := func(a, b event.Object) bool {
-		a.Raw, b.Raw, a.RawLen, b.RawLen = "", "", 0, 0
-		return a == b
-	}
-	return a.Op == b.Op && a.Access == b.Access && object(a.Object, b.Object) && object(a.Target, b.Target) &&
-		a.Flags == b.Flags && a.Mode == b.Mode && a.Task.ID == b.Task.ID && a.Task.Exe == b.Task.Exe && slices.Equal(a.Argv, b.Argv)
 }
 
 // ask leaves the call to a goroutine that waits for the answer to w.asked.
@@ -104,6 +43,7 @@ func (w *worker) ask() {
 	}
 	w.th.Retain()
 	c := &askedCall{g: w.g, m: w.m, n: *w.n, th: w.th, start: w.start, q: *w.asked, grants: w.grants}
+	w.grants = nil
 	w.g.asking.wg.Go(c.wait)
 }
 
@@ -116,6 +56,11 @@ type askedCall struct {
 	start  time.Time
 	q      Question
 	grants []grant
+	target *proc.Pinned // of the grant to come
+}
+
+func (c *askedCall) drop() {
+	drop(append(c.grants, grant{target: c.target}))
 }
 
 var (
@@ -129,9 +74,10 @@ func (c *askedCall) wait() {
 	c.q.Request.Task = c.th.Task(true)
 	c.q.Request.Task.Cwd = c.th.Cwd()
 	c.q.Ancestry = c.g.ancestry(c.th)
+	c.q.Also, c.target = foresee(c.q.Also)
 	held, err := hold(&c.q.Request.Object)
 	if err != nil {
-		c.answer(refused(c.q.Decision, "its object cannot be held while it is asked about: "+err.Error()))
+		c.refuse("its object cannot be held while it is asked about: " + err.Error())
 		return
 	}
 	if held >= 0 {
@@ -144,18 +90,20 @@ func (c *askedCall) wait() {
 		defer close(over)
 		c.watch(ctx, cancel)
 	}()
-	d := c.m.Asker.Ask(ctx, c.q)
+	a := c.m.Asker.Ask(ctx, c.q)
 	cause := context.Cause(ctx)
 	cancel(errOver)
 	<-over
 	switch {
 	case cause == nil:
-		c.answer(d)
+		c.answer(a)
 	case errors.Is(cause, errSignal):
+		c.drop()
 		_ = c.g.cfg.Listener.Fail(c.n.ID, restart) // ENOENT: gone by now
 	case errors.Is(cause, errKilled):
+		c.drop()
 	default:
-		c.answer(refused(c.q.Decision, errOver.Error()))
+		c.refuse(errOver.Error())
 	}
 }
 
@@ -197,17 +145,25 @@ func (c *askedCall) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// answer judges the call anew, with d for what was asked.
-func (c *askedCall) answer(d event.Decision) {
+func (c *askedCall) refuse(why string) { c.answer(Answer{Decision: refused(c.q.Decision, why)}) }
+
+// answer judges the call anew, with a for what was asked.
+func (c *askedCall) answer(a Answer) {
 	runtime.LockOSThread() // never unlocked: the thread took a task's credentials
 	w, err := c.g.newWorker(false)
 	if err != nil {
 		c.g.cfg.Log.Error("no thread to act in", "error", err)
 		c.g.overflow(&c.n)
+		c.drop()
 		return
 	}
-	grants := append(slices.Clone(c.grants), grant{c.q.Request, d})
+	g := grant{request: c.q.Request, asked: c.q.Decision, d: a.Decision, seen: a.Also, target: c.target}
+	if c.q.Request.Op != event.OpExec {
+		g.also = shown(c.q.Also, a.Also, false)
+	}
+	grants := append(slices.Clone(c.grants), g)
 	w.resume(&c.n, c.start, grants)
+	drop(w.grants)
 }
 
 // hold keeps the inode of an object from being used again for another file while

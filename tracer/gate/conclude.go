@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -112,5 +113,11 @@ func (g *Gate) event(req *event.Request, d event.Decision, start time.Time, errn
 	}
 	e.SetRequest(req)
 	e.Arch = arch
+	if d.Question != "" {
+		text, err := json.Marshal(map[string]string{"question": d.Question})
+		if err == nil { // of two texts it cannot fail
+			e.Detail = string(text)
+		}
+	}
 	return e
 }

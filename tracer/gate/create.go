@@ -86,6 +86,7 @@ func (w *worker) openNew(out outcome, name proc.Name, obj event.Object, o openin
 		return out, nil
 	}
 	out.undo = release
+	request, d := out.req, out.d
 	out.act = func() answer {
 		defer release()
 		if err := w.freshUmask(); err != nil {
@@ -94,6 +95,9 @@ func (w *worker) openNew(out outcome, name proc.Name, obj event.Object, o openin
 		fd, err := perform.Create(name.Parent.FD, name.Last, o.flags, o.mode)
 		if err == unix.EEXIST && o.flags&unix.O_EXCL == 0 {
 			return answer{again: true} // somebody else made it meanwhile
+		}
+		if err == nil {
+			w.began(&request, d, fd)
 		}
 		return opened(fd, err, o.flags)
 	}

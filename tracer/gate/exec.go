@@ -38,17 +38,17 @@ type execWait struct {
 const maxScripts = 3
 
 func (w *worker) execve(req event.Request) (outcome, error) {
-	return w.exec(req, unix.AT_FDCWD, w.n.Args[0], w.n.Args[1], 0)
+	return w.exec(req, unix.AT_FDCWD, w.n.Args[0], w.n.Args[1], w.n.Args[2], 0)
 }
 
 func (w *worker) execveat(req event.Request) (outcome, error) {
-	return w.exec(req, int32(w.n.Args[0]), w.n.Args[1], w.n.Args[2], int(uint32(w.n.Args[4])))
+	return w.exec(req, int32(w.n.Args[0]), w.n.Args[1], w.n.Args[2], w.n.Args[3], int(uint32(w.n.Args[4])))
 }
 
 // atExecveCheck only asks whether an exec would be allowed (Linux 6.14).
 const atExecveCheck = 0x10000
 
-func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr uint64, flags int) (outcome, error) {
+func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr, envPtr uint64, flags int) (outcome, error) {
 	path, err := w.th.Path(pathPtr, w.buf[:])
 	req.Object.Raw, req.Flags = path, uint64(flags)
 	out := outcome{req: req}
@@ -74,9 +74,10 @@ func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr uint64, f
 		return out, err
 	}
 	out.d = w.decide(&out.req)
+	err = w.leadsOf(&out, &p, envPtr)
 	keepArgv(&out.req)
-	if out.d.Action != event.ActionAllow {
-		return out, nil
+	if err != nil || out.d.Action != event.ActionAllow {
+		return out, err
 	}
 	if out.d, err = w.loaded(&out.req, out.d); err != nil || out.d.Action != event.ActionAllow {
 		return out, err
@@ -112,7 +113,7 @@ func (w *worker) letRun(out outcome, files []Program, caller, words []string) (o
 	if words != nil && !told {
 		w.expectWords(caller, words)
 	}
-	w.g.table.Changing(w.th.TGID)
+	w.changing()
 	return out, nil
 }
 

@@ -110,6 +110,7 @@ type Gate struct {
 	patient   atomic.Int64 // waiters in an open that waits for another task
 	pending   pending
 	asking    asking
+	acts      acts
 	members   members
 	tty       int // our controlling terminal's device number
 	allowed   map[event.Op]bool
@@ -166,6 +167,7 @@ func New(cfg Config) (*Gate, error) {
 // waiter is done.
 func (g *Gate) Run(ctx context.Context) error {
 	defer g.table.Close()
+	defer g.acts.remove(func(*act) bool { return true })
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(g.waiting)
@@ -285,6 +287,7 @@ func (g *Gate) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		g.pending.check(g.cfg.Listener)
+		g.acts.sweep(time.Now())
 		if g.pending.any() {
 			tick.Reset(busy)
 		} else {

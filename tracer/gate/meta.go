@@ -219,12 +219,12 @@ func (w *worker) xattrObject(req *event.Request) (proc.Pinned, error) {
 	return w.pathArg(req, unix.AT_FDCWD, w.n.Args[0], false, true)
 }
 
-func (w *worker) xattrName(ptr uint64) (string, error) {
-	name, err := w.th.String(ptr, w.buf[:], xattrNameMax)
-	if errors.Is(err, proc.ErrTooLong) || (err == nil && name == "") {
+func (w *worker) xattrName(ptr uint64) (_ string, err error) {
+	w.attribute, err = w.th.String(ptr, w.buf[:], xattrNameMax)
+	if errors.Is(err, proc.ErrTooLong) || (err == nil && w.attribute == "") {
 		return "", unix.ERANGE
 	}
-	return name, err
+	return w.attribute, err
 }
 
 func (w *worker) setxattr(req event.Request) (outcome, error) {

@@ -45,6 +45,7 @@ func (w *worker) remove(req event.Request, dirfd int32, ptr uint64, flags int) (
 		}
 		if err == nil {
 			w.g.sockets.unbound(&was)
+			w.g.acts.forget(&was)
 		}
 		return err
 	})
@@ -150,8 +151,12 @@ func (w *worker) onName(req event.Request, dirfd int32, ptr uint64, act func(*pr
 		name.Close()
 		return out, nil
 	}
+	request, d := out.req, out.d
 	out.act = func() answer {
 		err := act(&name)
+		if err == nil {
+			w.beganAt(&request, d, &name)
+		}
 		w.g.tree.Unlock()
 		name.Close()
 		return done(err)
@@ -365,8 +370,14 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 			return w.moveChecked(&request, &p)
 		}
 		err := perform.Rename(p.from.Parent.FD, p.from.Last, p.to.Parent.FD, p.to.Last, flags)
-		if err == nil && flags&unix.RENAME_EXCHANGE == 0 {
-			// What stood under the new name is gone.
+		switch {
+		case err != nil:
+		case flags&unix.RENAME_EXCHANGE != 0:
+			w.g.acts.forget(&request.Object)
+			w.g.acts.forget(&request.Target)
+		default: // What stood under the new name is gone.
+			w.g.acts.forget(&request.Target)
+			w.g.acts.moved(w.th.ID, &request.Object, request.Target.Path)
 			w.g.sockets.unbound(&request.Target)
 			w.g.repos.forget(FileID{request.Target.Dev, request.Target.Ino})
 		}

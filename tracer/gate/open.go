@@ -243,9 +243,13 @@ func (w *worker) openExisting(out outcome, p proc.Pinned, o opening) (outcome, e
 		return out, proc.ErrBlocks
 	}
 	out.undo = p.Close
+	request, d := out.req, out.d
 	out.act = func() answer {
 		defer p.Close()
 		a := w.reopen(&p, o.flags)
+		if a.hasFD {
+			w.began(&request, d, p.FD)
+		}
 		if p.Stat.Mode&unix.S_IFMT == unix.S_IFCHR && a.hasFD {
 			w.openedPty(p.Stat.Rdev, a.fd)
 		}

@@ -21,10 +21,18 @@ type Decider interface {
 // Asker puts an operation before somebody who may allow it.
 type Asker interface {
 	// Known is the answer that holds already, if there is one. It must not block.
-	Known(Question) (event.Decision, bool)
+	Known(Question) (Answer, bool)
 	// Ask blocks until there is an answer: it allows or denies. When ctx ends the
 	// question is withdrawn and the answer not used.
-	Ask(context.Context, Question) event.Decision
+	Ask(context.Context, Question) Answer
+}
+
+// Answer is what somebody says to a question. Its Decision names the question,
+// unless it is none of somebody's: then it is for this one call.
+type Answer struct {
+	event.Decision
+	// Also are the further steps that were shown to whoever gave it.
+	Also []event.Request
 }
 
 // Question is an operation that the decider asks about.
@@ -35,6 +43,10 @@ type Question struct {
 	// Ancestry are the processes from the session's command down to the task that
 	// asks. Known does not get it.
 	Ancestry []event.Task
+	// Also are the steps after the operation that the answer will be for as well:
+	// each by its operation, the path of its object, and the target of a rename or
+	// the arguments of an exec. Known does not get them.
+	Also []event.Request
 }
 
 // Recorder takes events in the order of the calls.

@@ -34,6 +34,11 @@ type worker struct {
 	// about first.
 	grants []grant
 	asked  *Question
+	// taken is the act that an exec is a step of, left the steps after it.
+	taken *act
+	// attribute is the name of the extended attribute that the call changes.
+	attribute string
+	left      []event.Request
 }
 
 func (g *Gate) newWorker(inline bool) (*worker, error) {
@@ -125,7 +130,7 @@ func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant
 
 func (w *worker) handle() (again bool) {
 	req := w.request()
-	w.asked = nil
+	w.asked, w.taken, w.left, w.attribute = nil, nil, nil, ""
 	creds, err := w.th.Creds()
 	if err == nil {
 		err = w.actor.Become(creds)
@@ -243,6 +248,7 @@ func (w *worker) finish(out outcome) (again, wait bool) {
 	}
 	if out.d.Action != event.ActionAllow {
 		out.drop()
+		w.saidNo()
 		w.conclude(&out.req, out.d, answer{errno: denyErrno(out.d)})
 		return false, false
 	}
