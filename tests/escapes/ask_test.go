@@ -121,29 +121,6 @@ func TestAskShows(t *testing.T) {
 	})
 }
 
-// TestAskHoldsNobodyElse: while a question waits a whole build runs, and the
-// deadline answers it with no (K18).
-func TestAskHoldsNobodyElse(t *testing.T) {
-	trial.NeedProgram(t, "make")
-	tiers(t, false, func(t *testing.T, nobody bool) {
-		g, o := askGround(t, nobody)
-		makefile := "all: $(addprefix t,$(shell seq 40))\nt%:\n\t@sh -c 'cat ok.txt > $@; wc -l < $@ > $@.n; rm $@'\n"
-		if err := os.WriteFile(g.Workspace+"/Makefile", []byte(makefile), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		o.Flags[len(o.Flags)-1] = "6s"
-		o.Timeout = 2 * time.Minute
-		r := g.Supervised(o, "sh", "-c", `(cat slow && echo read || echo denied) & make -s -j8 && ls t*.n | wc -l; wait`)
-		if r.Status != 0 || !strings.Contains(r.Stdout, "40\n") || !strings.Contains(r.Stdout, "denied") {
-			t.Errorf("status %d: %s", r.Status, r.Text())
-		}
-		if i, j := strings.Index(r.Stdout, "40\n"), strings.Index(r.Stdout, "denied"); i > j {
-			t.Logf("the build took longer than the deadline: %v", r.Took)
-		}
-		trial.OneDenial(t, r.Events, trial.Denial{Ops: []string{"open"}, Path: g.Workspace + "/slow"})
-	})
-}
-
 // TestAskedTaskGone: a task that is killed closes its question, and its number
 // in another task's use gets nobody the answer (K05).
 func TestAskedTaskGone(t *testing.T) {
