@@ -93,12 +93,12 @@ open("p/old.tmp", "w").write("new"); os.rename("p/old.tmp", "p/old"); os.chmod("
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
-				g, o := actGround(t, nobody)
+				g, _ := actGround(t, nobody)
 				control := g.Native(trial.Options{}, "sh", "-c", c.script)
 				if control.Stdout != c.out {
 					t.Fatalf("control: %s", control.Text())
 				}
-				g, o = actGround(t, nobody)
+				g, o := actGround(t, nobody)
 				text := ""
 				a := g.Approve(func(trial.Question) []string {
 					text = g.Verb("asks").Stdout
@@ -143,11 +143,11 @@ func TestNoIsOneNo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
-				g, o := actGround(t, nobody)
+				g, _ := actGround(t, nobody)
 				if c := g.Native(trial.Options{}, "sh", "-c", script); c.Status != 0 {
 					t.Fatalf("control: %s", c.Text())
 				}
-				g, o = actGround(t, nobody)
+				g, o := actGround(t, nobody)
 				a := g.Approve(func(trial.Question) []string { return []string{"deny"} })
 				r := g.Supervised(o, "sh", "-c", script+"; "+script+"; true")
 				a.Stop()

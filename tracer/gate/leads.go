@@ -54,7 +54,7 @@ func (w *worker) leads(req *event.Request, p *proc.Pinned, envp uint64) (out []e
 			return nil, err
 		}
 		if err != nil {
-			return out, nil //nolint:nilerr // it leads no further
+			return out, nil // it leads no further
 		}
 		r := i.Request(&by)
 		step(next, r)
