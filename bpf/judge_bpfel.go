@@ -70,10 +70,10 @@ type JudgeQuestion struct {
 type JudgeScope struct {
 	_        structs.HostLayout
 	Session  uint64
+	Inner    uint32
+	Warden   uint32
+	Counted  uint32
 	Promised uint32
-	Forking  uint32
-	Execing  uint32
-	Pad      uint32
 }
 
 type JudgeSession struct {
@@ -171,7 +171,7 @@ type JudgeSlot struct {
 		Plane    uint32
 		PathLen  uint32
 		OtherLen uint32
-		Pad      uint32
+		Inner    uint32
 	}
 	Path [16384]uint8
 }
@@ -180,21 +180,22 @@ type JudgeSlot struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	JudgeMapAnnounced = "announced"
-	JudgeMapCells     = "cells"
-	JudgeMapFlow      = "flow"
-	JudgeMapGrants    = "grants"
-	JudgeMapInjected  = "injected"
-	JudgeMapLosts     = "losts"
-	JudgeMapScopes    = "scopes"
-	JudgeMapSlots     = "slots"
-	JudgeMapTerminals = "terminals"
-	JudgeMapUrgent    = "urgent"
-	JudgeProgFiles    = "files"
-	JudgeProgJudge    = "judge"
-	JudgeVarOver      = "over"
-	JudgeVarSettings  = "settings"
-	JudgeVarWalks     = "walks"
+	JudgeMapAnnounced  = "announced"
+	JudgeMapCells      = "cells"
+	JudgeMapFlow       = "flow"
+	JudgeMapGrants     = "grants"
+	JudgeMapInjected   = "injected"
+	JudgeMapLosts      = "losts"
+	JudgeMapScopes     = "scopes"
+	JudgeMapSlots      = "slots"
+	JudgeMapTerminals  = "terminals"
+	JudgeMapUrgent     = "urgent"
+	JudgeProgFiles     = "files"
+	JudgeProgJudge     = "judge"
+	JudgeVarOver       = "over"
+	JudgeVarPopulation = "population"
+	JudgeVarSettings   = "settings"
+	JudgeVarWalks      = "walks"
 )
 
 // LoadJudge returns the embedded CollectionSpec for Judge.
@@ -263,9 +264,10 @@ type JudgeMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JudgeVariableSpecs struct {
-	Over     *ebpf.VariableSpec `ebpf:"over"`
-	Settings *ebpf.VariableSpec `ebpf:"settings"`
-	Walks    *ebpf.VariableSpec `ebpf:"walks"`
+	Over       *ebpf.VariableSpec `ebpf:"over"`
+	Population *ebpf.VariableSpec `ebpf:"population"`
+	Settings   *ebpf.VariableSpec `ebpf:"settings"`
+	Walks      *ebpf.VariableSpec `ebpf:"walks"`
 }
 
 // JudgeObjects contains all objects after they have been loaded into the kernel.
@@ -319,9 +321,10 @@ func (m *JudgeMaps) Close() error {
 //
 // It can be passed to LoadJudgeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JudgeVariables struct {
-	Over     *ebpf.Variable `ebpf:"over"`
-	Settings *ebpf.Variable `ebpf:"settings"`
-	Walks    *ebpf.Variable `ebpf:"walks"`
+	Over       *ebpf.Variable `ebpf:"over"`
+	Population *ebpf.Variable `ebpf:"population"`
+	Settings   *ebpf.Variable `ebpf:"settings"`
+	Walks      *ebpf.Variable `ebpf:"walks"`
 }
 
 // JudgePrograms contains all programs after they have been loaded into the kernel.

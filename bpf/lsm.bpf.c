@@ -9,7 +9,8 @@
  * They see every task of the machine and act on those that carry our mark only.
  * User space marks the first process while it waits to execute the command;
  * task_alloc marks each child, the kernel's threads for io_uring among them,
- * before it exists for anybody else. Forks, programs and exits are the witness's
+ * before it exists for anybody else. A session inside a session has programs of
+ * its own, of which all are asked that a task is in the scope of. Forks, programs and exits are the witness's
  * to record; where the audit is strict these programs keep room for it.
  *
  * Which way they fail: towards refusal. What no path can be found for, what no
@@ -36,6 +37,7 @@
 
 const volatile struct session settings = {};
 
+#include "lsm_scope.h"
 #include "lsm_path.h"
 #include "lsm_judge.h"
 #include "lsm_record.h"
@@ -47,18 +49,41 @@ SEC("lsm/task_alloc")
 int BPF_PROG(reeve_task_alloc, struct task_struct *task,
 	     unsigned long clone_flags, int ret)
 {
-	struct scope *s = ours(), child = {};
+	struct task_struct *self = bpf_get_current_task_btf();
+	struct scope *s = ours(), *first, child = {};
 
 	if (ret || !s)
 		return ret;
-	if (!(clone_flags & CLONE_THREAD) && room_for_child(s))
+	if (!(clone_flags & CLONE_THREAD) && room_for_child())
 		return -EAGAIN;
+	first = bpf_task_storage_get(&scopes, self->group_leader, 0, 0);
 	child.session = s->session;
 	child.promised = s->promised;
+	child.inner = first ? first->inner : s->inner;
+	if (clone_flags & CLONE_THREAD)
+		child.warden = s->warden;
 	if (!bpf_task_storage_get(&scopes, task, &child,
 				  BPF_LOCAL_STORAGE_GET_F_CREATE)) {
 		count_lost(LOST_SCOPE);
 		return -EAGAIN;
+	}
+	return 0;
+}
+
+/* The child is made, and does not run yet. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(reeve_forked, struct task_struct *parent,
+	     struct task_struct *child)
+{
+	struct scope *s = bpf_task_storage_get(&scopes, child, 0, 0);
+
+	if (!s)
+		return 0;
+	if (settings.room && child->pid == child->tgid)
+		made_child(parent, s);
+	if (settings.flags & INNER && !s->counted) {
+		s->counted = 1;
+		__sync_fetch_and_add(&population, 1);
 	}
 	return 0;
 }
@@ -79,7 +104,11 @@ int BPF_PROG(reeve_exit, struct task_struct *task)
 	bpf_map_delete_elem(&injected, &tid);
 	bpf_map_delete_elem(&announced, &tid);
 	if (settings.room)
-		gone(task, s);
+		gone(task);
+	if (s->counted) {
+		s->counted = 0;
+		__sync_fetch_and_add(&population, -1ULL);
+	}
 	return 0;
 }
 

@@ -75,6 +75,7 @@ enum mode {
 	MEMORY_EXEC = 1 << 2,	 /* files without a name may run */
 	STRICT = 1 << 3,	 /* what cannot be recorded must not happen */
 	RECORD_ALLOWED = 1 << 4, /* allowed operations are recorded, too */
+	INNER = 1 << 5,	 /* the session was begun inside another */
 };
 
 /*
@@ -214,7 +215,7 @@ struct record {
 	__u32 plane;
 	__u32 path_len;
 	__u32 other_len;
-	__u32 pad;
+	__u32 inner; /* the session inside this one that the task is of, or 0 */
 };
 
 /* The causes of a loss: index into the per-CPU counters. */
@@ -230,15 +231,22 @@ enum lost {
 };
 
 /*
- * A task that is ours. Room in the witness's ring: see lsm_room.h. Only the task
- * itself changes what it has asked for.
+ * A task that is ours. Where sessions are inside sessions each has programs of
+ * its own, and a task is in the scope of all that it is inside of: so what one of
+ * them refuses is refused.
  */
 struct scope {
 	__u64 session;
-	__u32 promised; /* there is room for its process's exit */
-	__u32 forking;	/* there is for a child and its exit */
-	__u32 execing;	/* there is for a program */
-	__u32 pad;
+	__u32 inner;	/* the innermost session's number, 0 if that is ours */
+	__u32 warden;	/* of a thread of the process that began our session */
+	__u32 counted;	/* in `population` */
+	__u32 promised; /* see lsm_room.h: there is room for its process's exit */
+};
+
+/* What a task has asked for: see lsm_room.h. Only the task itself changes it. */
+struct room {
+	__u32 forking; /* there is room for a child and its exit */
+	__u32 execing; /* there is for a program */
 };
 
 /* What was answered yes: these accesses to one file, by one thread or all. */

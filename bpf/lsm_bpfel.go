@@ -74,6 +74,7 @@ const (
 	LsmModeMEMORY_EXEC    LsmMode = 4
 	LsmModeSTRICT         LsmMode = 8
 	LsmModeRECORD_ALLOWED LsmMode = 16
+	LsmModeINNER          LsmMode = 32
 )
 
 type LsmNeed uint32
@@ -162,16 +163,22 @@ type LsmRecord struct {
 	Plane    uint32
 	PathLen  uint32
 	OtherLen uint32
-	Pad      uint32
+	Inner    uint32
+}
+
+type LsmRoom struct {
+	_       structs.HostLayout
+	Forking uint32
+	Execing uint32
 }
 
 type LsmScope struct {
 	_        structs.HostLayout
 	Session  uint64
+	Inner    uint32
+	Warden   uint32
+	Counted  uint32
 	Promised uint32
-	Forking  uint32
-	Execing  uint32
-	Pad      uint32
 }
 
 type LsmSession struct {
@@ -314,6 +321,7 @@ const (
 	LsmMapInjected                = "injected"
 	LsmMapLosts                   = "losts"
 	LsmMapPtys                    = "ptys"
+	LsmMapRooms                   = "rooms"
 	LsmMapScopes                  = "scopes"
 	LsmMapSlots                   = "slots"
 	LsmMapTerminals               = "terminals"
@@ -360,6 +368,7 @@ const (
 	LsmProgReeveTaskKill          = "reeve_task_kill"
 	LsmProgReeveUsernsCreate      = "reeve_userns_create"
 	LsmVarOver                    = "over"
+	LsmVarPopulation              = "population"
 	LsmVarPromised                = "promised"
 	LsmVarSettings                = "settings"
 )
@@ -461,6 +470,7 @@ type LsmMapSpecs struct {
 	Injected  *ebpf.MapSpec `ebpf:"injected"`
 	Losts     *ebpf.MapSpec `ebpf:"losts"`
 	Ptys      *ebpf.MapSpec `ebpf:"ptys"`
+	Rooms     *ebpf.MapSpec `ebpf:"rooms"`
 	Scopes    *ebpf.MapSpec `ebpf:"scopes"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	Terminals *ebpf.MapSpec `ebpf:"terminals"`
@@ -471,9 +481,10 @@ type LsmMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LsmVariableSpecs struct {
-	Over     *ebpf.VariableSpec `ebpf:"over"`
-	Promised *ebpf.VariableSpec `ebpf:"promised"`
-	Settings *ebpf.VariableSpec `ebpf:"settings"`
+	Over       *ebpf.VariableSpec `ebpf:"over"`
+	Population *ebpf.VariableSpec `ebpf:"population"`
+	Promised   *ebpf.VariableSpec `ebpf:"promised"`
+	Settings   *ebpf.VariableSpec `ebpf:"settings"`
 }
 
 // LsmObjects contains all objects after they have been loaded into the kernel.
@@ -504,6 +515,7 @@ type LsmMaps struct {
 	Injected  *ebpf.Map `ebpf:"injected"`
 	Losts     *ebpf.Map `ebpf:"losts"`
 	Ptys      *ebpf.Map `ebpf:"ptys"`
+	Rooms     *ebpf.Map `ebpf:"rooms"`
 	Scopes    *ebpf.Map `ebpf:"scopes"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	Terminals *ebpf.Map `ebpf:"terminals"`
@@ -520,6 +532,7 @@ func (m *LsmMaps) Close() error {
 		m.Injected,
 		m.Losts,
 		m.Ptys,
+		m.Rooms,
 		m.Scopes,
 		m.Slots,
 		m.Terminals,
@@ -531,9 +544,10 @@ func (m *LsmMaps) Close() error {
 //
 // It can be passed to LoadLsmObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LsmVariables struct {
-	Over     *ebpf.Variable `ebpf:"over"`
-	Promised *ebpf.Variable `ebpf:"promised"`
-	Settings *ebpf.Variable `ebpf:"settings"`
+	Over       *ebpf.Variable `ebpf:"over"`
+	Population *ebpf.Variable `ebpf:"population"`
+	Promised   *ebpf.Variable `ebpf:"promised"`
+	Settings   *ebpf.Variable `ebpf:"settings"`
 }
 
 // LsmPrograms contains all programs after they have been loaded into the kernel.

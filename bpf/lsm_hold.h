@@ -78,13 +78,19 @@ __noinline int judge_slot(__u32 i)
 	return g->error;
 }
 
-/* Record what came of it: 0 or an errno. */
+/*
+ * Record what came of it: 0 or an errno. Of the programs at a hook the kernel
+ * runs the youngest first (kernel/bpf/trampoline.c), and none after one that
+ * refuses: so what all allow is known to the outermost session, which tells it.
+ */
 static __always_inline int tell(struct slot *s, __u32 i)
 {
 	struct ruling *g = &s->g;
 
-	if ((g->error || (!s->q.quiet && settings.flags & RECORD_ALLOWED)) &&
-	    record_access(i) && !g->error)
+	if (!g->error && (s->q.quiet || settings.flags & INNER ||
+			  !(settings.flags & RECORD_ALLOWED)))
+		return 0;
+	if (record_access(i) && !g->error)
 		g->error = EAGAIN;
 	return g->error;
 }

@@ -6,7 +6,7 @@
 #ifndef REEVE_LSM_RECORD_H
 #define REEVE_LSM_RECORD_H
 
-#include "lsm.h"
+#include "lsm_scope.h"
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -40,6 +40,7 @@ static __always_inline void fill_record(struct record *r, enum kind kind)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 id = bpf_get_current_pid_tgid();
+	struct scope *s = ours();
 
 	__builtin_memset(r, 0, sizeof(*r));
 	r->version = LSM_VERSION;
@@ -50,6 +51,8 @@ static __always_inline void fill_record(struct record *r, enum kind kind)
 	r->start = BPF_CORE_READ(task, group_leader, start_boottime);
 	r->tgid = id >> 32;
 	r->tid = id;
+	if (s)
+		r->inner = s->inner;
 }
 
 /*

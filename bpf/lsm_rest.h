@@ -15,6 +15,7 @@
 #define SOCK_DGRAM 2
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
+#define PTRACE_MODE_NOAUDIT 0x04 /* linux/ptrace.h */
 
 /* Refuse if a surface is closed. */
 static __always_inline int closed(__u32 bit, enum op op, enum why why,
@@ -29,15 +30,7 @@ static __always_inline int closed(__u32 bit, enum op op, enum why why,
 	return refuse_surface(op, why, arg);
 }
 
-/*
- * Only the session's own tasks are looked into or signalled: sent by user space
- * only, the kernel does not ask here about its own signals.
- */
-static __always_inline int stranger(struct task_struct *task)
-{
-	return !bpf_task_storage_get(&scopes, task, 0, 0);
-}
-
+/* Sent by user space: the kernel does not ask here about its own signals. */
 SEC("lsm/task_kill")
 int BPF_PROG(reeve_task_kill, struct task_struct *task,
 	     struct kernel_siginfo *info, int sig, const struct cred *cred,
@@ -56,6 +49,8 @@ int BPF_PROG(reeve_ptrace_access_check, struct task_struct *child,
 	if (ret || !ours() || !(settings.closed & SURFACE_PTRACE) ||
 	    !stranger(child))
 		return ret;
+	if (mode & PTRACE_MODE_NOAUDIT) /* it is only shown less in /proc */
+		return -EPERM;
 	return refuse_surface(LSM_PTRACE, WHY_STRANGER,
 			      (__u64)mode << 32 | (__u32)child->tgid);
 }

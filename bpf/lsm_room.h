@@ -27,6 +27,20 @@ struct {
 
 __u64 promised;
 
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct room);
+} rooms SEC(".maps");
+
+/* What the current task has asked for, 0 if there is no memory to note it. */
+static __always_inline struct room *own_room(void)
+{
+	return bpf_task_storage_get(&rooms, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
 static __always_inline void take_back(__u64 bytes)
 {
 	__sync_fetch_and_add(&promised, -bytes);
@@ -43,44 +57,52 @@ static __always_inline int promise(__u64 bytes, enum lost cause)
 	return -EAGAIN;
 }
 
-static __always_inline int room_for_child(struct scope *s)
+static __always_inline int room_for_child(void)
 {
-	if (!settings.room || s->forking)
+	struct room *r;
+
+	if (!settings.room)
+		return 0;
+	r = own_room();
+	if (!r)
+		return -EAGAIN;
+	if (r->forking)
 		return 0;
 	if (promise(settings.fork_room + settings.exit_room, LOST_FORK))
 		return -EAGAIN;
-	s->forking = 1;
+	r->forking = 1;
 	return 0;
 }
 
 /* The child is made and told of: the room for its exit is its own now. */
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(reeve_forked, struct task_struct *parent,
-	     struct task_struct *child)
+static __always_inline void made_child(struct task_struct *parent,
+				       struct scope *child)
 {
-	struct scope *s = bpf_task_storage_get(&scopes, parent, 0, 0);
+	struct room *r = bpf_task_storage_get(&rooms, parent, 0, 0);
 
-	if (!s || child->pid != child->tgid || !s->forking)
-		return 0;
-	s->forking = 0;
+	if (!r || !r->forking)
+		return;
+	r->forking = 0;
 	take_back(settings.fork_room);
-	s = bpf_task_storage_get(&scopes, child, 0, 0);
-	if (s)
-		s->promised = 1;
-	return 0;
+	child->promised = 1;
 }
 
 /* Once for each execve. */
 SEC("lsm/bprm_creds_for_exec")
 int BPF_PROG(reeve_creds_for_exec, struct linux_binprm *bprm, int ret)
 {
-	struct scope *s = ours();
+	struct room *r;
 
-	if (ret || !s || s->execing)
+	if (ret || !ours())
 		return ret;
+	r = own_room();
+	if (!r)
+		return -EAGAIN;
+	if (r->execing)
+		return 0;
 	if (promise(settings.exec_room, LOST_EXEC))
 		return -EAGAIN;
-	s->execing = 1;
+	r->execing = 1;
 	return 0;
 }
 
@@ -88,11 +110,11 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(reeve_executed, struct task_struct *task, int old_pid,
 	     struct linux_binprm *bprm)
 {
-	struct scope *s = bpf_task_storage_get(&scopes, task, 0, 0);
+	struct room *r = bpf_task_storage_get(&rooms, task, 0, 0);
 
-	if (!s || !s->execing)
+	if (!r || !r->execing)
 		return 0;
-	s->execing = 0;
+	r->execing = 0;
 	take_back(settings.exec_room);
 	return 0;
 }
@@ -102,13 +124,17 @@ int BPF_PROG(reeve_executed, struct task_struct *task, int old_pid,
  * first thread, which each thread may become by an exec, so each has it; two
  * may think that they are the last.
  */
-static __always_inline void gone(struct task_struct *task, struct scope *s)
+static __always_inline void gone(struct task_struct *task)
 {
-	if (s->forking)
+	struct room *r = bpf_task_storage_get(&rooms, task, 0, 0);
+	struct scope *s;
+
+	if (r && r->forking)
 		take_back(settings.fork_room + settings.exit_room);
-	if (s->execing)
+	if (r && r->execing)
 		take_back(settings.exec_room);
-	s->forking = s->execing = 0;
+	if (r)
+		r->forking = r->execing = 0;
 	if (BPF_CORE_READ(task, signal, live.counter))
 		return;
 	s = bpf_task_storage_get(&scopes, task->group_leader, 0, 0);

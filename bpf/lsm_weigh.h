@@ -10,13 +10,7 @@
 #include "lsm_judge.h"
 #include "lsm_path.h"
 #include "lsm_record.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct scope);
-} scopes SEC(".maps");
+#include "lsm_scope.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -56,11 +50,6 @@ __u32 over;
 
 extern struct task_struct *bpf_task_from_pid(int pid) __ksym;
 extern void bpf_task_release(struct task_struct *p) __ksym;
-
-static __always_inline struct scope *ours(void)
-{
-	return bpf_task_storage_get(&scopes, bpf_get_current_task_btf(), 0, 0);
-}
 
 /* A slot that is free, and its number; 0 if there is none. */
 static __always_inline struct slot *take_slot(__u32 *number)
@@ -109,7 +98,7 @@ static __noinline int own_task(const __u8 *path, __u32 at, __u32 *rest)
 	task = bpf_task_from_pid(pid);
 	if (!task)
 		return 0;
-	own = bpf_task_storage_get(&scopes, task, 0, 0) != 0;
+	own = !stranger(task);
 	bpf_task_release(task);
 	return own;
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,8 @@ type hooks struct {
 	decider  gate.Decider
 	recorder gate.Recorder
 	watch    *watcher
+	session  *Session
+	index    atomic.Int64 // of the session inside that they are of, 0 of the session itself
 
 	mu    sync.Mutex // guards named
 	named map[question]event.Decision
@@ -122,11 +125,23 @@ func (h *hooks) Lost(l lsm.Lost) {
 func (h *hooks) Access(a lsm.Access) {
 	req := h.request(&a)
 	d := h.decision(&req, &a)
-	h.recorder.Record(event.Event{
+	h.recorderOf(&a).Record(event.Event{
 		Time: wallTime(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
 		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target,
 		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "lsm", Errno: a.Errno,
 	})
+}
+
+// recorderOf is the recorder of the innermost session that the task is of.
+func (h *hooks) recorderOf(a *lsm.Access) gate.Recorder {
+	index := int(a.Inner)
+	if index == 0 {
+		index = int(h.index.Load())
+	}
+	if index == 0 {
+		return h.recorder
+	}
+	return h.session.gate.RecorderOf(index)
 }
 
 // request is the request that the operation amounts to.

@@ -60,6 +60,7 @@ type Launcher struct {
 	// witness gives the loaded witness once; nil when there is to be none.
 	witness func() (*witness.Witness, error)
 	hooks   *lsm.Engine // nil for the engine unotify
+	session atomic.Pointer[Session]
 }
 
 // Prepare starts the session's init and, as root, loads the witness. It is
@@ -103,7 +104,10 @@ type Session struct {
 	engine  string
 	gate    *gate.Gate
 	hooks   *hooks // nil without the engine lsm
+	rules   *lsm.Rules
+	inner   inners
 	group   *errgroup.Group
+	running context.Context // of the group
 	cancel  context.CancelFunc
 	watch   *watcher // nil without a witness
 	closed  chan error
@@ -143,7 +147,7 @@ func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error
 		if links, err = l.hooks.Links(); err != nil {
 			return nil, err
 		}
-		s.engine, scoped = EngineLSM, !cfg.Plan.Hooks.AnySignal
+		s.engine, s.rules, scoped = EngineLSM, cfg.Plan.Hooks, !cfg.Plan.Hooks.AnySignal
 	}
 	// Only thread T of init gets the namespace, and with it the whole tree.
 	cfg.Order.PrivateIPC = os.Geteuid() == 0 && handling[gate.Kernel] == gate.Refuse
@@ -162,11 +166,11 @@ func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error
 		if rules == nil {
 			rules = cfg.Decider
 		}
-		s.hooks = &hooks{engine: l.hooks, decider: rules, recorder: cfg.Recorder, watch: s.watch}
+		s.hooks = &hooks{engine: l.hooks, decider: rules, recorder: cfg.Recorder, watch: s.watch, session: s}
 		s.watch.hooks = l.hooks
 	}
 	if err == nil {
-		err = s.serve(ctx, &cfg, handling, listener, scoped)
+		err = s.serve(ctx, l, &cfg, handling, listener, scoped)
 	}
 	if err != nil {
 		unix.Close(listener)
@@ -241,7 +245,7 @@ func (s *Session) floor(cfg *Config) (fd int, scoped bool, err error) {
 }
 
 // serve starts the gate and the witness.
-func (s *Session) serve(ctx context.Context, cfg *Config, h gate.Table, listener int, scoped bool) error {
+func (s *Session) serve(ctx context.Context, l *Launcher, cfg *Config, h gate.Table, listener int, scoped bool) error {
 	gc := gate.Config{
 		Listener: seccomp.Listener{FD: listener}, Decider: cfg.Decider, Recorder: cfg.Recorder, Asker: cfg.Asker, Nester: cfg.Nester,
 		Handling: h, AllowKernel: cfg.Plan.AllowKernel, Init: s.process.InitPID,
@@ -261,6 +265,8 @@ func (s *Session) serve(ctx context.Context, cfg *Config, h gate.Table, listener
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.group, ctx = errgroup.WithContext(ctx)
+	s.running = ctx
+	l.session.Store(s) // the gate may begin sessions inside from here on
 	s.group.Go(func() error {
 		defer unix.Close(listener)
 		err := s.gate.Run(ctx)
@@ -316,7 +322,7 @@ func (s *Session) Wait(stopped func(unix.Signal)) (r Result, err error) {
 	}
 	// Init has said its last word; it need not be waited for to say ours. It is to
 	// be the last that holds the hooks: detaching them takes long.
-	err = errors.Join(err, s.hooks.release())
+	err = errors.Join(err, s.inner.release(), s.hooks.release())
 	s.closed = make(chan error, 1)
 	go func() { s.closed <- s.process.Close() }()
 	s.cancel()

@@ -30,20 +30,6 @@ type nesting struct {
 	inner map[int]*innerSession
 }
 
-// innerSession is one session inside another.
-type innerSession struct {
-	session  *session.Session
-	policy   *policy.Policy
-	member   gate.Member
-	manifest session.Manifest
-	tap      *tap
-	unwatch  func() bool
-
-	mu    sync.RWMutex // guards ended
-	ended bool
-	outer gate.Recorder // takes what comes after the end
-}
-
 var _ gate.Nester = (*nesting)(nil)
 
 func newNesting(ctx context.Context, l *live, t *tap, launcher *tracer.Launcher) *nesting {
@@ -53,10 +39,6 @@ func newNesting(ctx context.Context, l *live, t *tap, launcher *tracer.Launcher)
 // Begin makes a session.
 func (n *nesting) Begin(_ context.Context, outer int, from event.Task, message []byte) (gate.Member, []byte, func(int, error), error) {
 	fail := func(err error) (gate.Member, []byte, func(int, error), error) { return gate.Member{}, nil, nil, err }
-	if n.outer.engine != tracer.EngineUnotify {
-		// Its hooks judge by one policy, and the calls that they judge do not come here.
-		return fail(fmt.Errorf("under engine %s there are no sessions inside a session: start the one outside with --engine unotify", n.outer.engine))
-	}
 	m, err := decodeNest[nestBegin](message)
 	if err == nil {
 		err = m.validate()
@@ -80,9 +62,16 @@ func (n *nesting) Begin(_ context.Context, outer int, from event.Task, message [
 	if err := n.record(in, m, parent.id, rules.basis.Inside(parent.basis), rules.plan.Gaps); err != nil {
 		return fail(errors.Join(err, s.Discard()))
 	}
+	if err := n.hook(in, &rules, parent.hooks); err != nil {
+		_, endErr := n.finish(in, nil, "did not begin: "+err.Error())
+		return fail(errors.Join(err, endErr))
+	}
 	in.member = gate.Member{
 		Decider: under{parent.decider, n.outer.ledgers.open(rules.policy)}, Recorder: in, Asker: n.outer.asker(),
 		Programs: known{parent.programs, session.NewPrograms(rules.policy, rules.host.PathDirs)}, Handling: rules.plan.Handling,
+	}
+	if in.hooks != nil {
+		in.member.Holder = in.hooks
 	}
 	env, _ := rules.policy.Env(plainTexts(m.Env), m.Pass...)
 	env = setVariable(env, sessionVariable, s.ID)
@@ -90,11 +79,12 @@ func (n *nesting) Begin(_ context.Context, outer int, from event.Task, message [
 	reply, err := json.Marshal(nestReply{Session: s.ID, Env: texts(env), Floor: rules.plan.Floor, Notes: rules.notes})
 	if err != nil {
 		_, endErr := n.finish(in, nil, err.Error())
-		return fail(errors.Join(err, endErr))
+		return fail(errors.Join(err, endErr, in.unhook()))
 	}
 	joined := func(index int, err error) {
 		if err != nil {
 			_, _ = n.finish(in, nil, "did not begin: "+err.Error()) // the error that is told is the first one
+			_ = in.unhook()
 			return
 		}
 		n.mu.Lock()
@@ -112,11 +102,12 @@ type place struct {
 	decider  gate.Decider
 	programs gate.Programs
 	recorder gate.Recorder
+	hooks    *tracer.Inner
 }
 
 func (n *nesting) parent(index int) (place, error) {
 	if index == 0 {
-		return place{n.outer.session.ID, n.outer.basis(), n.outer.decider, n.outer.programs, n.tap}, nil
+		return place{n.outer.session.ID, n.outer.basis(), n.outer.decider, n.outer.programs, n.tap, nil}, nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,7 +115,7 @@ func (n *nesting) parent(index int) (place, error) {
 	if in == nil {
 		return place{}, fmt.Errorf("bug: there is no session %d", index)
 	}
-	return place{in.session.ID, in.manifest.Basis, in.member.Decider, in.member.Programs, in}, nil
+	return place{in.session.ID, in.manifest.Basis, in.member.Decider, in.member.Programs, in, in.hooks}, nil
 }
 
 // innerRules are what holds for a session inside.
@@ -165,7 +156,7 @@ func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 		return r, err
 	}
 	r.basis = session.NewBasis(m.Profile, sources, r.host)
-	if r.plan, err = r.policy.Lower(); err != nil {
+	if r.plan, err = n.lower(r.policy); err != nil {
 		return r, err
 	}
 	if err := grantPrograms(r.policy, &r.plan); err != nil {
@@ -220,6 +211,11 @@ func (n *nesting) End(_ context.Context, index int, message []byte) ([]byte, err
 	if in == nil {
 		return nil, fmt.Errorf("bug: there is no session %d", index)
 	}
+	if in.hooks != nil { // what it did comes before its end
+		if err := in.hooks.Settle(); err != nil {
+			return nil, err
+		}
+	}
 	totals, err := n.finish(in, &m.Status, "")
 	if err != nil {
 		return nil, err
@@ -268,43 +264,4 @@ func (n *nesting) Refused(err error) []byte {
 		return []byte(`{"error":"the session outside refused"}`)
 	}
 	return text
-}
-
-// Record takes an event of the session; what comes after its end is the outer
-// one's.
-func (in *innerSession) Record(e event.Event) {
-	in.mu.RLock()
-	defer in.mu.RUnlock()
-	if in.ended {
-		in.outer.Record(e)
-		return
-	}
-	in.tap.Record(e)
-}
-
-// end records the last event, behind which nothing is recorded; false if there is
-// one already.
-func (in *innerSession) end(e event.Event) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.ended {
-		return false
-	}
-	in.tap.Record(e)
-	in.ended = true
-	return true
-}
-
-func (in *innerSession) over() bool {
-	in.mu.RLock()
-	defer in.mu.RUnlock()
-	return in.ended
-}
-
-// RecordAcked is Record that waits for the bus.
-func (in *innerSession) RecordAcked(ctx context.Context, e event.Event) error {
-	if in.over() {
-		return in.outer.RecordAcked(ctx, e)
-	}
-	return in.tap.RecordAcked(ctx, e)
 }

@@ -67,7 +67,7 @@ func (w *worker) send(a answer) {
 // hand gives the task our descriptor as the result of its call.
 func (w *worker) hand(a answer) error {
 	l, id := w.g.cfg.Listener, w.n.ID
-	if in := w.g.cfg.Injector; in != nil {
+	for _, in := range w.injectors() {
 		if err := in.Inject(int(w.n.PID)); err != nil {
 			return err
 		}
@@ -78,6 +78,17 @@ func (w *worker) hand(a answer) error {
 		}()
 	}
 	return l.ReturnFD(id, a.fd, a.cloexec)
+}
+
+// injectors are the hooks that see the task.
+func (w *worker) injectors() (list []Injector) {
+	if in := w.g.cfg.Injector; in != nil {
+		list = append(list, in)
+	}
+	if w.m != nil && w.m.Holder != nil {
+		list = append(list, w.m.Holder)
+	}
+	return list
 }
 
 func denyErrno(d event.Decision) unix.Errno {

@@ -107,6 +107,11 @@ func (w *worker) letRun(out outcome, files []Program, caller, words []string) (o
 		if told, err = v.Expect(w.th.TID, files, vector(words)); err != nil {
 			return out, fmt.Errorf("tell the witness what may run: %w", err)
 		}
+		if h := w.m.Holder; h != nil {
+			if err := h.Announce(w.th.TID, files); err != nil {
+				return out, fmt.Errorf("tell the hooks what may run: %w", err)
+			}
+		}
 	} else {
 		w.g.execs.wait(w.th.TGID, execWait{before: FileID(w.th.ExeID()), files: files})
 	}

@@ -144,7 +144,7 @@ func New(cfg Config) (*Gate, error) {
 		waiting: make(chan seccomp.Notification, cfg.MaxWaiters), tty: proc.OwnTTY(),
 		interps: binfmtInterpreters(), terminals: terminals{start: cfg.Terminals},
 	}
-	own := Member{cfg.Decider, cfg.Recorder, cfg.Asker, cfg.Programs, cfg.Handling}
+	own := Member{Decider: cfg.Decider, Recorder: cfg.Recorder, Asker: cfg.Asker, Programs: cfg.Programs, Handling: cfg.Handling}
 	if err := g.members.init(own); err != nil {
 		return nil, err
 	}

@@ -28,6 +28,9 @@ type Member struct {
 	// Handling is its own plan's; where it and the outer session's differ, calls
 	// are performed.
 	Handling Table
+	// Holder is nil without hooks, and for the session that the gate serves: see
+	// Config.Injector.
+	Holder Holder
 }
 
 // member is a Member with its place.

@@ -106,6 +106,9 @@ func (w *worker) begin(ctx context.Context, message []byte) ([]byte, error) {
 	if err == nil && !w.g.cfg.Listener.Valid(w.n.ID) {
 		err = errKilled
 	}
+	if err == nil && m.Holder != nil {
+		err = m.Holder.Adopt(w.th.TGID, m.index)
+	}
 	if err == nil {
 		err = w.th.SetMark(w.g.members.base - uint64(m.index))
 	}

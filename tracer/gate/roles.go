@@ -97,6 +97,18 @@ type Injector interface {
 	Injected(tid int) error
 }
 
+// Holder is the kernel's hooks of a session that was begun inside another, and of
+// those between: they judge its tasks besides those of the session that the gate
+// serves.
+type Holder interface {
+	Injector
+	// Adopt puts a process and all that it starts under the hooks; index is the
+	// session's, see Nester.
+	Adopt(pid, index int) error
+	// Announce is Verifier.Expect.
+	Announce(tid int, files []Program) error
+}
+
 // Program is a file that an exec may run.
 type Program struct {
 	FileID

@@ -30,6 +30,17 @@
 // and an exec that the witness could not record: each process keeps the room for
 // its own exit from its fork on, which so is never lost.
 //
+// # Sessions inside a session
+//
+// Each has programs and maps of its own beside those of the sessions outside
+// (Config.Inner), and a task is in the scope of all that it is inside of. The
+// kernel asks one after another, the youngest first, and ends with the first that
+// refuses: so a task may do what all of them allow. Refusals are recorded by who
+// refuses, what is allowed by the outermost, and every record names the innermost
+// session (Engine.Hand). A closed surface that is closed outside already needs no
+// program inside. The process that begins a session is in it, and out of reach for
+// what it starts.
+//
 // # What they do not hold, or hold more strictly
 //
 //   - What a repository that the session itself made may do to its protected files
@@ -41,7 +52,10 @@
 //     attributes, as these are refused.
 //   - What is in the rings when this process is killed is lost; from then on
 //     nothing is allowed.
-//   - The kernel takes 38 programs at one hook, so 38 sessions.
+//   - The kernel takes 38 programs at one hook, so 38 sessions at once, those inside
+//     others among them. One more is refused: ErrCrowded.
+//   - A terminal that the session outside made belongs to one inside only where it
+//     is its controlling terminal.
 //
 // The programs need Linux 6.12 (as tried; some of what they call is newer than 6.1),
 // CONFIG_BPF_LSM with bpf among the modules, and CONFIG_KALLSYMS_ALL.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -36,6 +36,11 @@ type Config struct {
 	// the first two are refused when it has none. The zero value leaves that to
 	// chance. The witness must have been attached before.
 	Room witness.Room
+	// Inner says that the session was begun inside another, whose hooks are in
+	// place and judge its tasks, too: see Enclose.
+	Inner bool
+	// Covered is what those have closed already, see Rules.Covers.
+	Covered Surface
 	// UrgentBytes and FlowBytes are the sizes of the rings of denials and of what
 	// is allowed: powers of two of whole pages; 0 is the default.
 	UrgentBytes, FlowBytes int
@@ -46,12 +51,18 @@ type Config struct {
 // process die.
 type Engine struct {
 	loaded  *ebpf.Collection
+	mu      sync.Mutex // guards links
 	links   []link.Link
 	urgent  *ringbuf.Reader
 	flow    *ringbuf.Reader
 	losses  counters
 	session uint64
+	settle  settling
 }
+
+// ErrCrowded says that the kernel has no place left for one more program at a hook:
+// it takes 38, one for each session and each session inside one.
+var ErrCrowded = errors.New("the kernel has no room for the hooks of one more session (38 at once): end one first")
 
 // New loads and attaches the programs; nobody is held before Adopt.
 func New(cfg Config) (_ *Engine, err error) {
@@ -122,6 +133,9 @@ func settle(s *bpf.LsmSession, cfg *Config) ([]uint32, error) {
 	if cfg.Strict {
 		s.Flags |= uint32(bpf.LsmModeSTRICT)
 	}
+	if cfg.Inner {
+		s.Flags |= uint32(bpf.LsmModeINNER)
+	}
 	if r := &cfg.Room; cfg.keepsRoom() {
 		s.Room, s.ForkRoom, s.ExecRoom, s.ExitRoom = r.Bytes, r.Fork, r.Exec, r.Exit
 	}
@@ -191,6 +205,9 @@ func (e *Engine) attach(names []string) (err error) {
 		} else {
 			l, err = link.AttachLSM(link.LSMOptions{Program: p})
 		}
+		if errors.Is(err, unix.E2BIG) {
+			return fmt.Errorf("attach %s: %w", name, ErrCrowded)
+		}
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", name, err)
 		}
@@ -202,61 +219,19 @@ func (e *Engine) attach(names []string) (err error) {
 	if e.flow, err = ringbuf.NewReader(e.loaded.Maps[bpf.LsmMapFlow]); err != nil {
 		return err
 	}
+	e.settle.init()
 	e.losses = counters{losses: e.loaded.Maps[bpf.LsmMapLosts], seen: map[Cause]uint64{}}
 	return nil
 }
 
-// hooks are the programs that the rules have work for. The scope comes first:
-// nobody is ours before.
-func hooks(cfg *Config) []string {
-	r := &cfg.Rules
-	list := []string{
-		bpf.LsmProgReeveExit, bpf.LsmProgReeveTaskAlloc, bpf.LsmProgReeveD_instantiate,
-		bpf.LsmProgReeveFileOpen, bpf.LsmProgReeveFileReceive, bpf.LsmProgReeveMmapFile, bpf.LsmProgReeveFileMprotect,
-		bpf.LsmProgReevePathMknod, bpf.LsmProgReeveCredsFromFile,
-		bpf.LsmProgReeveTaskKill, bpf.LsmProgReevePtraceAccessCheck, bpf.LsmProgReeveSocketCreate, bpf.LsmProgReeveSocketConnect,
-		bpf.LsmProgReeveSocketBind, bpf.LsmProgReeveSocketListen, bpf.LsmProgReeveSocketSendmsg,
-		bpf.LsmProgReeveSbMount, bpf.LsmProgReeveMoveMount, bpf.LsmProgReeveSbUmount, bpf.LsmProgReeveSbPivotroot,
-		bpf.LsmProgReevePathChroot, bpf.LsmProgReeveUsernsCreate, bpf.LsmProgReeveBpf, bpf.LsmProgReevePerfEventOpen,
-		bpf.LsmProgReeveKernelLoadData, bpf.LsmProgReeveKernelReadFile,
-	}
-	if cfg.keepsRoom() {
-		list = append(list, bpf.LsmProgReeveForked, bpf.LsmProgReeveCredsForExec, bpf.LsmProgReeveExecuted)
-	}
-	if r.Hides {
-		list = append(list, bpf.LsmProgReeveInodeGetattr)
-	}
-	if r.Names {
-		list = append(list, bpf.LsmProgReevePathMkdir, bpf.LsmProgReevePathRmdir, bpf.LsmProgReevePathUnlink, bpf.LsmProgReevePathSymlink,
-			bpf.LsmProgReevePathRename, bpf.LsmProgReevePathLink, bpf.LsmProgReevePathTruncate, bpf.LsmProgReevePathChmod, bpf.LsmProgReevePathChown)
-	}
-	if r.Closed&Xattr != 0 {
-		list = append(list, bpf.LsmProgReeveInodeSetxattr, bpf.LsmProgReeveInodeRemovexattr)
-	}
-	return list
-}
-
-// Adopt makes a task the session's first one: what it makes from here on is the
-// session's, and so on down, whatever they do. It must have one thread, which
-// waits: held at a notification, or our child waiting for us.
-func (e *Engine) Adopt(pid int) error {
-	pidfd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return fmt.Errorf("adopt task %d: %w", pid, err)
-	}
-	defer unix.Close(pidfd)
-	if threads, err := os.ReadDir(filepath.Join("/proc", fmt.Sprint(pid), "task")); err != nil || len(threads) != 1 {
-		return fmt.Errorf("adopt task %d: it has %d threads, and may have one only", pid, len(threads))
-	}
-	if err := e.loaded.Maps[bpf.LsmMapScopes].Update(int32(pidfd), bpf.LsmScope{Session: e.session, Promised: 1}, ebpf.UpdateAny); err != nil {
-		return fmt.Errorf("adopt task %d: %w", pid, err)
-	}
-	return nil
-}
+// Session is what Config said.
+func (e *Engine) Session() uint64 { return e.session }
 
 // Links are descriptors that keep the hooks in place as long as anybody holds
 // them. They stay the engine's.
 func (e *Engine) Links() ([]int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	fds := make([]int, 0, len(e.links))
 	for _, l := range e.links {
 		raw, ok := l.(interface{ FD() int })
@@ -272,6 +247,8 @@ func (e *Engine) Links() ([]int, error) {
 // holds them; if nobody does this takes long, since the kernel waits for each
 // until no processor runs its program any more.
 func (e *Engine) Release() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var errs []error
 	for _, l := range e.links {
 		errs = append(errs, l.Close())

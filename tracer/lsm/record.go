@@ -46,6 +46,9 @@ type Access struct {
 	Why     Why
 	// Hook says what the kernel was asked where Op does not say it all.
 	Hook string
+	// Inner is the number of the innermost session that the task is of, if that is
+	// not the engine's own: see Engine.Hand.
+	Inner uint32
 	// Arg is the operation's own, where it has no path: see bpf/lsm_rest.h.
 	Arg uint64
 }
@@ -156,7 +159,7 @@ func fields(b []byte) bpf.LsmRecord {
 	return bpf.LsmRecord{
 		Version: u16(0), Size: u16(2), Kind: bpf.LsmKind(u32(4)), Time: u64(8), Session: u64(16), Start: u64(24),
 		Dev: u64(32), Ino: u64(40), Arg: u64(48), Tgid: u32(56), Tid: u32(60), Op: bpf.LsmOp(u32(64)), Why: bpf.LsmWhy(u32(68)),
-		Access: u32(72), Error: int32(u32(76)), Flags: u32(80), Mode: u32(84), Plane: u32(88), PathLen: u32(92), OtherLen: u32(96), Pad: u32(100),
+		Access: u32(72), Error: int32(u32(76)), Flags: u32(80), Mode: u32(84), Plane: u32(88), PathLen: u32(92), OtherLen: u32(96), Inner: u32(100),
 	}
 }
 
@@ -184,6 +187,6 @@ func decode(b []byte) (Access, error) {
 		PathLong: Why(r.Why) == WhyLong, Dev: fromKernelDev(r.Dev), Ino: r.Ino, Mode: r.Mode,
 		Own: note(bpf.LsmNoteREC_OWN), Anonymous: note(bpf.LsmNoteREC_ANONYMOUS), Deleted: note(bpf.LsmNoteREC_DELETED),
 		Made: note(bpf.LsmNoteREC_MADE), Granted: note(bpf.LsmNoteREC_GRANTED),
-		Refused: r.Error != 0, Errno: r.Error, Why: Why(r.Why), Arg: r.Arg,
+		Refused: r.Error != 0, Errno: r.Error, Why: Why(r.Why), Arg: r.Arg, Inner: r.Inner,
 	}, nil
 }

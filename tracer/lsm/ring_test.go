@@ -31,7 +31,7 @@ func BenchmarkRing(b *testing.B) {
 	var got count
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
-	go func() { done <- read(ctx, ring, &got, func() error { return nil }) }()
+	go func() { done <- read(ctx, ring, &got, func() error { return nil }, nil) }()
 	const times = 20000
 	sent := int64(0)
 	began := time.Now()

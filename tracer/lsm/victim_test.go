@@ -57,6 +57,7 @@ var actions = map[string]func(args []string){
 	"loop":     actLoop,
 	"pty":      actPty,
 	"spawn":    actSpawn,
+	"warden":   actWarden,
 	"kill": func(args []string) {
 		pid, _ := strconv.Atoi(args[0])
 		say("kill", unix.Kill(pid, 0))

@@ -241,8 +241,9 @@ func (i *initProcess) fail(step string, err error) {
 // tree. A supervisor that is gone without a word has died.
 func (i *initProcess) obey(done <-chan struct{}) {
 	leaving := false
+	held := map[int][]int{}
 	for {
-		m, _, err := i.conn.recv()
+		m, fds, err := i.conn.recv()
 		switch {
 		case err != nil:
 			if !leaving {
@@ -265,7 +266,18 @@ func (i *initProcess) obey(done <-chan struct{}) {
 			}
 		case m.Kind == kindResume:
 			i.resume()
+		case m.Kind == kindHold:
+			held[m.PID] = append(held[m.PID], fds...)
+		case m.Kind == kindDrop:
+			go closeAll(held[m.PID]) // hooks take their time to be detached
+			delete(held, m.PID)
 		}
+	}
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
 	}
 }
 

@@ -164,6 +164,19 @@ func (p *Process) Resume() error { return p.conn.send(message{Kind: kindResume})
 // End kills the whole tree; the reports Exited and Empty follow.
 func (p *Process) End() error { return p.conn.send(message{Kind: kindEnd}) }
 
+// Hold has init hold more descriptors of what confines the tree, or part of it,
+// until Drop with the same number or until the tree is gone. They stay the
+// caller's, too.
+func (p *Process) Hold(number int, fds []int) error {
+	if len(fds) > maxFDs {
+		return fmt.Errorf("bug: %d descriptors for the session's init, %d can be sent", len(fds), maxFDs)
+	}
+	return p.conn.send(message{Kind: kindHold, PID: number}, fds...)
+}
+
+// Drop ends what Hold began. Init closes the descriptors in its own time.
+func (p *Process) Drop(number int) error { return p.conn.send(message{Kind: kindDrop, PID: number}) }
+
 // Close ends init, and with it whatever still runs, and waits for it.
 func (p *Process) Close() error {
 	_ = p.conn.send(message{Kind: kindLeave}) // an init that is gone needs no word

@@ -79,7 +79,7 @@ type IDs struct {
 // message is one datagram of the protocol, either way.
 type message struct {
 	Kind kind
-	// PID is the command.
+	// PID is the command; of hold and drop it is the number of what is held.
 	PID int
 	// Status is a raw wait status, Signal a signal number.
 	Status uint32
@@ -106,6 +106,8 @@ const (
 	kindResume    kind = "resume"
 	kindEnd       kind = "end"
 	kindLeave     kind = "leave"
+	kindHold      kind = "hold"
+	kindDrop      kind = "drop"
 )
 
 // chunk is the largest part of a message in one packet: an order with a large
