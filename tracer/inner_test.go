@@ -71,4 +71,7 @@ func TestInitHolds(t *testing.T) {
 	if !closed(kept, 10*time.Second) {
 		t.Error("something outlives the session")
 	}
+	if err := s.process.Drop(4); err != nil {
+		t.Errorf("drop what is gone: %v", err)
+	}
 }

@@ -191,6 +191,7 @@ func TestNestedRefusals(t *testing.T) {
 		}
 	}
 	// Outside a session a leftover variable is no way around the policy.
+	t.Setenv("REEVE_ENGINE", "") // which is the outer session's to choose
 	r := g.Native(trial.Options{Env: []string{"REEVE_SESSION=01XX"}}, g.Command(trial.Options{}, "true")...)
 	if r.Status != 125 || !strings.Contains(r.Stderr, "cannot be reached") {
 		t.Errorf("status %d: %s", r.Status, r.Stderr)

@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // Process is the supervisor's half of a launch: init, and through it the
 // command. One goroutine at a time calls Confine, Go and Next, in that order;
-// Signal and End may be called from any.
+// Signal, End, Hold and Drop may be called from any.
 type Process struct {
+	mu   sync.Mutex // guards left, and conn against being closed while it is used
+	left bool
 	conn conn
 	init *os.Process
 	// InitPID is the parent of the command and the reaper of its tree.
@@ -171,16 +174,36 @@ func (p *Process) Hold(number int, fds []int) error {
 	if len(fds) > maxFDs {
 		return fmt.Errorf("bug: %d descriptors for the session's init, %d can be sent", len(fds), maxFDs)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left {
+		return ErrInitDied
+	}
 	return p.conn.send(message{Kind: kindHold, PID: number}, fds...)
 }
 
-// Drop ends what Hold began. Init closes the descriptors in its own time.
-func (p *Process) Drop(number int) error { return p.conn.send(message{Kind: kindDrop, PID: number}) }
+// Drop ends what Hold began. Init closes the descriptors in its own time; one that
+// is gone holds nothing.
+func (p *Process) Drop(number int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left {
+		return nil
+	}
+	err := p.conn.send(message{Kind: kindDrop, PID: number})
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return nil
+	}
+	return err
+}
 
 // Close ends init, and with it whatever still runs, and waits for it.
 func (p *Process) Close() error {
+	p.mu.Lock()
 	_ = p.conn.send(message{Kind: kindLeave}) // an init that is gone needs no word
 	unix.Close(p.conn.fd)
+	p.left = true
+	p.mu.Unlock()
 	if _, err := p.init.Wait(); err != nil {
 		return fmt.Errorf("wait for the session's init: %w", err)
 	}
