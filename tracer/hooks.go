@@ -89,6 +89,14 @@ func (l *Launcher) LoadHooks(rules *lsm.Rules, strict bool) error {
 	return nil
 }
 
+// NewSink makes events of hooks' records without a session: for measurements. What
+// comes of it is that of a session all of whose tasks are this process.
+func NewSink(d gate.Decider, r gate.Recorder) lsm.Sink {
+	pid := int32(os.Getpid())
+	exe, _ := os.Executable()
+	return &hooks{decider: d, recorder: r, watch: &watcher{tasks: map[int32]known{pid: {exe: exe, ppid: int32(os.Getppid())}}}}
+}
+
 // run ends the session when records cannot be read any more.
 func (h *hooks) run(ctx context.Context, s *Session) error {
 	err := h.engine.Run(ctx, h)

@@ -10,6 +10,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ type bench struct {
 
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of each workload")
-	only := flag.String("only", "", "run only workloads whose name holds this")
+	only := flag.String("only", "", "run only workloads whose name holds this; \"ring\" is the kernel's ring alone")
 	profile := flag.String("profile", "", "profile to run under (default: reeve's own)")
 	flag.Parse()
 	if err := run(*rounds, *only, *profile); err != nil {
@@ -49,6 +50,9 @@ func main() {
 }
 
 func run(rounds int, only, profile string) error {
+	if only == "ring" {
+		return ring()
+	}
 	kit, err := trial.BuildOnce()
 	if kit.Dir != "" {
 		defer os.RemoveAll(kit.Dir)
@@ -85,7 +89,7 @@ func run(rounds int, only, profile string) error {
 	if only != "" {
 		return nil
 	}
-	return b.stream()
+	return errors.Join(b.stream(), ring())
 }
 
 // modes are how a workload is run, in the order of a round.

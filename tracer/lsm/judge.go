@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
 
 	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -39,6 +41,7 @@ func NewJudge(rules *Rules) (*Judge, error) {
 		return nil, err
 	}
 	setCells(spec.Maps["cells"], cells)
+	spec.Maps["flow"].MaxEntries = DefaultFlowBytes
 	j := &Judge{}
 	if err := spec.LoadAndAssign(&j.objects, nil); err != nil {
 		return nil, fmt.Errorf("load the judge: %w", err)
@@ -86,6 +89,18 @@ func (j *Judge) Ask(q Question) (Answer, error) {
 		return Answer{}, fmt.Errorf("the judge returned %d", int32(code))
 	}
 	return Answer{Errno: a.Error, Why: Why(a.Why), Took: time.Duration(a.Ns)}, nil
+}
+
+// Records hands on what Ask recorded, as Engine.Run does, until ctx is done. It is
+// called once.
+func (j *Judge) Records(ctx context.Context, to Sink) error {
+	ring, err := ringbuf.NewReader(j.objects.Flow)
+	if err != nil {
+		return fmt.Errorf("open the judge's ring: %w", err)
+	}
+	losses := counters{losses: j.objects.Losts, seen: map[Cause]uint64{}}
+	err = read(ctx, ring, to, func() error { return losses.since(to.Lost) }, nil)
+	return errors.Join(err, ring.Close())
 }
 
 // Found is an open file of a task and its path.
