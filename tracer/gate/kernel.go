@@ -29,12 +29,35 @@ func (w *worker) kernel(req event.Request) (outcome, error) {
 	case "clone", "unshare":
 		req.Flags = w.n.Args[0]
 	}
+	if req.Op == event.OpPtrace {
+		req.Object.Own = w.ownTarget()
+	}
 	out := outcome{req: req, d: w.decide(&req)}
 	if w.m.Handling[Kernel] == Refuse && !w.g.allowed[w.call.op] && out.d.Action == event.ActionAllow {
 		out.d = event.Decision{Action: event.ActionDeny, By: "floor", Reason: "not among the kernel surfaces of this profile",
 			Errno: int32(unix.EPERM)}
 	}
 	return out, nil
+}
+
+// ownTarget says whether the tasks that ptrace and its kin look into are the
+// session's; of one that lets itself be traced, whether its tracer is.
+func (w *worker) ownTarget() bool {
+	arg := func(i int) int { return int(int32(w.n.Args[i])) }
+	switch w.call.name {
+	case "ptrace":
+		if w.n.Args[0] != unix.PTRACE_TRACEME {
+			return w.ownThread(arg(1))
+		}
+		parent, _ := proc.ParentState(w.th.TGID)
+		return parent > 0 && w.owns(parent)
+	case "process_vm_readv", "process_vm_writev":
+		return w.ownThread(arg(0))
+	case "kcmp":
+		return w.ownThread(arg(0)) && w.ownThread(arg(1))
+	}
+	pid, err := w.pidfdTarget(int32(w.n.Args[0]))
+	return err == nil && pid > 0 && w.ownThread(pid)
 }
 
 // inodeFlags is chattr: FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR on an open file.
