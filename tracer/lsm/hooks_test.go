@@ -338,7 +338,14 @@ func TestDeath(t *testing.T) {
 	dir := ground(t, "ok")
 	h := hold(t, rulesOf(t))
 	wait := h.start("export "+victimVariable+`=loop; exec "$@"`, self(t), dir+"/ok")
-	time.Sleep(200 * time.Millisecond)
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(dir + "/ok.begun"); err == nil {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the victim does not begin")
+		}
+	}
 	if err := h.engine.loaded.Variables["over"].Set(uint32(1)); err != nil {
 		t.Fatal(err)
 	}

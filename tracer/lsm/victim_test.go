@@ -247,13 +247,15 @@ func actReceive(args []string) {
 	}
 }
 
-// actLoop opens a file until it cannot, and then says so.
+// actLoop opens a file until it cannot, and then says so. The file's neighbour
+// "begun" tells that it could.
 func actLoop(args []string) {
 	for {
 		if err := open(args[0], unix.O_RDONLY); err != nil {
 			say("open", err)
 			return
 		}
+		_ = open(args[0]+".begun", unix.O_CREAT|unix.O_WRONLY)
 		time.Sleep(time.Millisecond)
 	}
 }

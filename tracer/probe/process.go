@@ -63,7 +63,7 @@ func childSubreaper([]string) []Result {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return []Result{no(Subreaper, "prctl: %v", err)}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), defaultTimeout)
 	defer cancel()
 	child := command(ctx, Config{Executable: "/proc/self/exe"}, "leave")
 	if err := child.Run(); err != nil {
