@@ -234,6 +234,7 @@ func (p *Publisher) signal() {
 func (p *Publisher) Attach(bus Bus) {
 	p.mu.Lock()
 	p.bus = bus
+	p.lastErr = nil // it was another's
 	p.mu.Unlock()
 	p.signal()
 }

@@ -311,6 +311,30 @@ func TestDeadBusFailsWaitersAndClose(t *testing.T) {
 	}
 }
 
+// TestAnotherBus: what one bus refused says nothing about the next.
+func TestAnotherBus(t *testing.T) {
+	first, second := newFakeBus(), newFakeBus()
+	first.refuse = func(int) error { return errors.New("over") }
+	second.hold = true
+	p, _ := start(t, pipeline.PublisherConfig{})
+	p.Attach(first)
+	p.Record(sample(0))
+	for deadline := time.Now().Add(10 * time.Second); p.Err() == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no error of the first bus")
+		}
+	}
+	p.Attach(second)
+	if err := p.Err(); err != nil {
+		t.Errorf("of the second bus, which has said nothing: %v", err)
+	}
+	time.AfterFunc(50*time.Millisecond, second.release)
+	mustClose(t, p)
+	if n := len(second.events(t)); n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+}
+
 func TestOversizedRecordIsCutAndSaysSo(t *testing.T) {
 	bus := newFakeBus()
 	p, _ := start(t, pipeline.PublisherConfig{})

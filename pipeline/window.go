@@ -20,13 +20,15 @@ type message struct {
 
 // ack is the answer of the bus to one message.
 type ack struct {
-	m   *message
-	err error
+	m    *message
+	err  error
+	from Bus
 }
 
 // window is the state of Run: nobody else touches it.
 type window struct {
 	p        *Publisher
+	bus      Bus // that was published to last
 	chain    *event.Chain
 	chunk    []event.Event // taken from the queue
 	batch    []event.Event // the rest of it that is not yet sealed
@@ -87,13 +89,17 @@ func (p *Publisher) end() {
 func (w *window) answer() {
 	p := w.p
 	p.mu.Lock()
-	acks := p.acks
+	acks, bus := p.acks, p.bus
 	p.acks = nil
 	p.mu.Unlock()
 	var failed error
 	for _, a := range acks {
 		if a.err == nil {
 			a.m.acked = true
+			continue
+		}
+		if a.from != bus { // there is another now, which did not refuse it
+			a.m.retryAt = time.Now()
 			continue
 		}
 		a.m.retryAt = time.Now().Add(backoff(a.m.attempts))
@@ -176,6 +182,14 @@ func (w *window) send(bus Bus) (more bool, err error) {
 		return false, nil
 	}
 	t := time.Now()
+	if bus != w.bus { // what the one before refused need not wait
+		w.bus = bus
+		for _, m := range w.inflight {
+			if !m.retryAt.IsZero() {
+				m.attempts, m.retryAt = 0, t
+			}
+		}
+	}
 	for _, m := range w.inflight {
 		if !m.retryAt.IsZero() && !m.acked && !t.Before(m.retryAt) {
 			w.publish(bus, m)
@@ -205,7 +219,7 @@ func (w *window) publish(bus Bus, m *message) {
 	p := w.p
 	bus.Publish(m.id, m.data, func(err error) {
 		p.mu.Lock()
-		p.acks = append(p.acks, ack{m, err})
+		p.acks = append(p.acks, ack{m, err, bus})
 		p.mu.Unlock()
 		p.signal()
 	})
