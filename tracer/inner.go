@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,16 +52,42 @@ type Inner struct {
 
 var _ gate.Holder = (*Inner)(nil)
 
-// inners are those that were begun, for the session's end.
+// inners are those that there are at the moment, and how many are being begun.
 type inners struct {
-	mu   sync.Mutex
-	list []*Inner
+	mu    sync.Mutex
+	list  []*Inner
+	count int
+}
+
+// maxInner bounds how many sessions one session can have inside at once: what the
+// kernel has room for is all other sessions', too.
+const maxInner = 16
+
+// ErrManyInside says that a session has as many sessions inside as it may have.
+var ErrManyInside = fmt.Errorf("%d sessions are inside this one already: end one first", maxInner)
+
+// enter makes room for one; leave is its end.
+func (s *inners) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count >= maxInner {
+		return ErrManyInside
+	}
+	s.count++
+	return nil
 }
 
 func (s *inners) add(in *Inner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, in)
+}
+
+func (s *inners) leave(in *Inner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count--
+	s.list = slices.DeleteFunc(s.list, func(one *Inner) bool { return one == in })
 }
 
 // release leaves the hooks to init.
@@ -81,6 +108,9 @@ func (l *Launcher) Inside(cfg InnerConfig) (*Inner, error) {
 	if s == nil || s.hooks == nil {
 		return nil, errors.New("bug: the session outside has no hooks")
 	}
+	if err := s.inner.enter(); err != nil {
+		return nil, err
+	}
 	var engine *lsm.Engine
 	var err error
 	// The gate asks for it on a thread that has given up what loading takes; a
@@ -94,6 +124,7 @@ func (l *Launcher) Inside(cfg InnerConfig) (*Inner, error) {
 		})
 	}()
 	if <-loaded; err != nil {
+		s.inner.leave(nil)
 		return nil, err
 	}
 	in := &Inner{
@@ -186,6 +217,7 @@ func (in *Inner) stay(pidfd int) error {
 func (in *Inner) Close() error {
 	in.cancel()
 	err := errors.Join(<-in.done, in.hooks.close())
+	in.s.inner.leave(in)
 	if in.index == 0 {
 		return err
 	}

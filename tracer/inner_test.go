@@ -75,3 +75,21 @@ func TestInitHolds(t *testing.T) {
 		t.Errorf("drop what is gone: %v", err)
 	}
 }
+
+// TestInnerLimit: one session cannot take all the room that the kernel has for
+// hooks.
+func TestInnerLimit(t *testing.T) {
+	var s inners
+	for range maxInner {
+		if err := s.enter(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.enter(); !errors.Is(err, ErrManyInside) {
+		t.Errorf("one more: %v", err)
+	}
+	s.leave(nil)
+	if err := s.enter(); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}

@@ -43,8 +43,8 @@ func (n *nesting) hook(in *innerSession, rules *innerRules, outer *tracer.Inner)
 	in.hooks, err = n.launcher.Inside(tracer.InnerConfig{
 		Rules: rules.plan.Hooks, Strict: n.outer.opts.strict, Decider: rules.policy, Recorder: in, Outer: outer,
 	})
-	if errors.Is(err, lsm.ErrCrowded) {
-		return withHint(err, "`reeve status` says which run; or start the session outside with --engine unotify, which has no such limit")
+	if errors.Is(err, lsm.ErrCrowded) || errors.Is(err, tracer.ErrManyInside) {
+		return withHint(err, "`reeve sessions` says which run; or start the session outside with --engine unotify, which has no such limit")
 	}
 	return err
 }
