@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/supervisor/approval"
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -136,6 +137,7 @@ type person struct {
 	t        *testing.T
 	tty      *os.File // master of the outer terminal
 	slave    *os.File
+	modes    unix.Termios // before anything began
 	cmd      *exec.Cmd
 	orders   *os.File
 	outcomes chan outcome
@@ -164,11 +166,15 @@ func startFlow(t *testing.T, command string, env ...string) *person {
 	cmd.Env = append(append(os.Environ(), "TERM=xterm", "LC_ALL=C.UTF-8", "NO_COLOR=1", "STY=", flowVariable+"="+command), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = slave, slave, slave, []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	modes, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	p := &person{t: t, tty: tty, slave: slave, cmd: cmd, orders: ours, outcomes: make(chan outcome, 100)}
+	p := &person{t: t, tty: tty, slave: slave, modes: *modes, cmd: cmd, orders: ours, outcomes: make(chan outcome, 100)}
 	go p.collect()
 	go p.listen()
 	t.Cleanup(func() {

@@ -102,6 +102,21 @@ func (i *inner) write(p []byte) int {
 	return n
 }
 
+// interrupt does what the terminal does with a typed ^C, but at once: a key passes
+// through a queue of the kernel's. It reports false where the command has ^C mean
+// something else.
+func (i *inner) interrupt() bool {
+	fd := int(i.slave.Fd())
+	modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil || modes.Lflag&unix.ISIG == 0 || modes.Cc[unix.VINTR] != interrupt {
+		return false
+	}
+	if modes.Lflag&unix.NOFLSH == 0 {
+		_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH) // what was typed before is forgotten
+	}
+	return unix.IoctlSetInt(i.fd, unix.TIOCSIG, int(unix.SIGINT)) == nil
+}
+
 // inputQueue is how much a terminal keeps for its reader (N_TTY_BUF_SIZE).
 const inputQueue = 4096
 

@@ -295,10 +295,6 @@ func TestInline(t *testing.T) {
 // and what was typed ahead is there.
 func TestRestored(t *testing.T) {
 	p := startFlow(t, `stty raw -echo; echo ready; sleep 1`)
-	before, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p.expect("ready")
 	raw, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
 	if err != nil || raw.Lflag&unix.ICANON != 0 {
@@ -307,8 +303,8 @@ func TestRestored(t *testing.T) {
 	p.write("ahead\r")
 	p.end()
 	after, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
-	if err != nil || *after != *before {
-		t.Errorf("modes %+v, before %+v: %v", after, before, err)
+	if err != nil || *after != p.modes {
+		t.Errorf("modes %+v, before %+v: %v", after, p.modes, err)
 	}
 	n, err := unix.IoctlGetInt(int(p.slave.Fd()), unix.TIOCINQ)
 	if allowed := mayPutBack(t); err != nil || allowed && n != len("ahead\n") {

@@ -70,7 +70,11 @@ func (l *loop) press(r rune, now time.Time) {
 	a.sheet.status = ""
 	switch r {
 	case interrupt:
-		l.in = append(l.in, interrupt)
+		// The signal first: what is denied would go on for a moment, and a script
+		// with its next command.
+		if !l.inner.interrupt() {
+			l.in = append(l.in, interrupt)
+		}
 		l.answer(false, approval.Once)
 		return
 	case quit, stop:
