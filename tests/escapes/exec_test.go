@@ -89,7 +89,12 @@ func TestArgv(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(len(ran)) != n || len(words) < 2 {
-		t.Errorf("control: %d programs ran with words %v, want %s with several", len(ran), words, n)
+		t.Errorf("control: %d programs ran with words %v, want %s with several (status %d: %s)", len(ran), words, n, r.Status, r.Stderr)
+		for i, e := range r.Events {
+			if e.Op == "exec" && e.Action == "deny" || e.Op == "lost" || i == len(r.Events)-1 {
+				t.Logf("%v %s", &e, e.Detail)
+			}
+		}
 	}
 }
 
