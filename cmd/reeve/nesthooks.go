@@ -14,7 +14,8 @@ import (
 // lower makes the plan of a session inside, for the engine of the one outside.
 // What reaches the gate there is what the outermost session's filter traps: an
 // operation that it leaves to the hooks cannot be asked about or counted inside.
-func (n *nesting) lower(p *policy.Policy) (tracer.Plan, error) {
+// Where that lets more happen than the policy says it is an error unless degraded.
+func (n *nesting) lower(p *policy.Policy, degraded bool) (tracer.Plan, error) {
 	if n.outer.engine != tracer.EngineLSM {
 		return p.Lower()
 	}
@@ -27,8 +28,12 @@ func (n *nesting) lower(p *policy.Policy) (tracer.Plan, error) {
 			continue
 		}
 		if limit := p.BulkLimit(); c == gate.Write && limit.Action > event.ActionAllow {
-			return plan, withHint(fmt.Errorf("profile %s counts changes, but the session outside, with profile %s under engine lsm, leaves writing to the kernel's hooks, which do not",
-				p.Name(), n.outer.policy.Name()), "start the session outside with --engine unotify, or with a profile that counts or asks, too")
+			gap := fmt.Sprintf("profile %s counts changes of many files, but the session outside, with profile %s under engine lsm, leaves plain writing to the kernel's hooks, which do not count",
+				p.Name(), n.outer.policy.Name())
+			if !degraded {
+				return plan, withHint(errors.New(gap), "--allow-degraded runs all the same; a session outside with --engine unotify, or with a profile that counts, too, holds it")
+			}
+			plan.Gaps = append(plan.Gaps, gap)
 		}
 		plan.Gaps = append(plan.Gaps, fmt.Sprintf("what the policy asks about a %s is denied here unless it is O_PATH, O_EXCL or openat2: the session outside leaves the rest to the kernel's hooks, which cannot ask", c))
 	}

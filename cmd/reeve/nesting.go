@@ -156,7 +156,7 @@ func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 		return r, err
 	}
 	r.basis = session.NewBasis(m.Profile, sources, r.host)
-	if r.plan, err = n.lower(r.policy); err != nil {
+	if r.plan, err = n.lower(r.policy, m.Degraded); err != nil {
 		return r, err
 	}
 	if err := grantPrograms(r.policy, &r.plan); err != nil {

@@ -172,6 +172,28 @@ func TestNestedEndsWhatItLeft(t *testing.T) {
 	}
 }
 
+// TestNestedUnderHooks: where the session outside leaves everything to the kernel's
+// hooks, those of the one inside hold its policy; what they cannot count is said.
+func TestNestedUnderHooks(t *testing.T) {
+	if trial.Engine() != "lsm" {
+		trial.Skip(t, "lsm", "is about the engine lsm: REEVE_ENGINE=lsm tries it")
+	}
+	g := trial.NewGround(t, false)
+	r, events := inside(t, g, trial.Options{Profile: "observe"}, `
+		$R run -q -- true; echo "status $?"
+		$R run -q --allow-degraded -- sh -c 'cat ok.txt; echo x > new; cat .env; mv new moved; exit 3'; echo "status $?"
+		$R run -q --allow-degraded --profile read-only -- sh -c 'echo x > inner'; cat .env >/dev/null && echo outside`)
+	if want := "status 125\nordinary\nstatus 3\noutside\n"; r.Stdout != want || !strings.Contains(r.Stderr, "counts changes of many files") {
+		t.Errorf("got %s, want %s", r.Text(), want)
+	}
+	if !exists(g.Workspace+"/moved") || exists(g.Workspace+"/inner") {
+		t.Error("what may be made was not, or what may not was")
+	}
+	for _, d := range []trial.Denial{{Ops: []string{"open"}, Path: g.Workspace + "/.env"}, {Ops: []string{"create"}, Path: g.Workspace + "/inner"}} {
+		trial.SomeDenial(t, events, d)
+	}
+}
+
 func TestNestedRefusals(t *testing.T) {
 	g := trial.NewGround(t, false)
 	for script, want := range map[string]string{
