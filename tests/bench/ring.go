@@ -41,7 +41,7 @@ func ring() error {
 	fmt.Printf("\n| kernel's ring, for %d s | records a second asked for | arrived a second | lost | of them in the ring |\n|---|---|---|---|---|\n", ringSeconds)
 	for _, rate := range decodeRates {
 		var c arrivals
-		sent, took, err := produce(rate, &c, func() error { return nil })
+		sent, took, err := produce(rate, &c, func(time.Time) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -71,8 +71,9 @@ func (a *arrivals) Access(lsm.Access) { a.n.Add(1) }
 func (a *arrivals) Lost(l lsm.Lost)   { a.lost.Add(int64(l.Count)) }
 
 // produce has the kernel record at a rate and hands the records on; then it calls
-// finish. took is the time from the first record until finish has returned.
-func produce(rate int, to lsm.Sink, finish func() error) (sent uint64, took time.Duration, err error) {
+// finish with the time of the beginning. took is the time from then until finish
+// has returned.
+func produce(rate int, to lsm.Sink, finish func(began time.Time) error) (sent uint64, took time.Duration, err error) {
 	j, err := lsm.NewJudge(&lsm.Rules{Planes: []lsm.Plane{{Need: event.AccessRead, Outcomes: []lsm.Outcome{{Read: event.ActionAllow}}}}})
 	if err != nil {
 		return 0, 0, err
@@ -103,7 +104,7 @@ func produce(rate int, to lsm.Sink, finish func() error) (sent uint64, took time
 		}
 	}
 	cancel() // what the ring holds is handed on still
-	err = errors.Join(<-reading, finish())
+	err = errors.Join(<-reading, finish(began))
 	return sent, time.Since(began), err
 }
 
@@ -168,9 +169,11 @@ func ringToStore(rate int) (err error) {
 	group.Go(func() error { return collector.Run(ctx) })
 	sink := &both{Sink: tracer.NewSink(allower{}, pub)}
 	var totals pipeline.Totals
-	sent, took, err := produce(rate, sink, func() error {
+	var acked time.Duration
+	sent, took, err := produce(rate, sink, func(began time.Time) error {
 		var err error
 		totals, err = pub.Close(ctx)
+		acked = time.Since(began)
 		collector.Stop()
 		return errors.Join(err, group.Wait())
 	})
@@ -180,6 +183,7 @@ func ringToStore(rate int) (err error) {
 	if stored := collector.Stored(); stored != totals.Events || totals.Requests+totals.Lost != sent {
 		return fmt.Errorf("%d of %d records are stored; %d operations and %d lost of %d are told", stored, totals.Events, totals.Requests, totals.Lost, sent)
 	}
+	report("to the bus, acknowledged", rate, sent, totals.Requests, uint64(sink.lost.Load()), acked)
 	report("to the store", rate, sent, totals.Requests, uint64(sink.lost.Load()), took)
 	return nil
 }
