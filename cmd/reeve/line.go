@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/reeve-audit/reeve/supervisor/session"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
@@ -34,10 +36,30 @@ func objectText(e *event.Event) string {
 		return escape(e.Detail)
 	}
 	text := oneObject(&e.Object)
-	if e.Target != (event.Object{}) {
+	switch {
+	case e.Op == event.OpRename && e.Flags&unix.RENAME_EXCHANGE != 0:
+		text += " exchanged with " + oneObject(&e.Target)
+	case e.Target != (event.Object{}):
 		text += " -> " + oneObject(&e.Target)
+	case e.Op == event.OpChmod:
+		text += fmt.Sprintf(" -> mode %04o", e.Mode&0o7777)
+	case e.Op == event.OpMknod:
+		text += " -> " + nodeText(e.Mode)
 	}
 	return text
+}
+
+// nodeText is the kind of file that mknod makes.
+func nodeText(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFIFO:
+		return "pipe"
+	case unix.S_IFSOCK:
+		return "socket"
+	case unix.S_IFBLK, unix.S_IFCHR:
+		return "device"
+	}
+	return "file"
 }
 
 // startText is the command of a session and its profile, from its manifest.

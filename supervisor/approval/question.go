@@ -3,7 +3,6 @@ package approval
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -108,7 +107,7 @@ type key struct {
 	access         event.Access
 	object, target event.Object
 	program        string
-	arguments      string // of exec, with the directory they are meant in
+	told           string // see event.Request.Told
 	flags          uint64
 	mode           uint32
 	rule           string
@@ -123,14 +122,13 @@ func keyOf(q *Question, exact bool) key {
 		op: r.Op, access: r.Access, object: identity(r.Object, exact), target: identity(r.Target, exact),
 		program: r.Task.Exe, rule: q.Rule,
 	}
-	if exact {
+	k.told = r.Told()
+	switch {
+	case exact || r.Op != event.OpCreate && r.Op != event.OpOpen:
 		k.flags, k.mode = r.Flags, r.Mode
-	} else if r.Op == event.OpCreate || r.Op == event.OpOpen && r.Access&event.AccessWrite != 0 {
+	case r.Op == event.OpCreate || r.Access&event.AccessWrite != 0:
 		// To write a file is one thing to a person, whether it is there or not.
 		k.op, k.access = event.OpCreate, event.AccessWrite|r.Access&event.AccessRead
-	}
-	if r.Op == event.OpExec {
-		k.arguments = r.Task.Cwd + "\x00\x00" + strings.Join(r.Argv, "\x00")
 	}
 	return k
 }

@@ -171,8 +171,8 @@
 // again when the call goes on. A task with another thread, or with shared memory,
 // can change them in between. As root the kernel compares what the new program was
 // told with what was judged, and kills it before its first instruction when that
-// differs. As an ordinary user, for scripts and for vectors of more than 1,024
-// bytes they are compared when it makes its first call that is trapped: a
+// differs. As an ordinary user, and for vectors of more than 1,024 bytes, they are
+// compared when it makes its first call that is trapped: a
 // dynamically linked program makes that call in its loader, before any code of its
 // own; a static one runs until it touches a file, a name or an address, and could
 // before that write to descriptors that it was given. There a program that runs

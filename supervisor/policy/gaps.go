@@ -29,7 +29,7 @@ func (p *Policy) gaps() []string {
 		return out
 	}
 	if p.judgesWords() {
-		out = append(out, "commands: without a witness, and for scripts and vectors of more than 1024 bytes, the words of an exec are compared with those that were judged at the new program's first trapped call, for a static program not before its first instruction")
+		out = append(out, "commands: without a witness, and for vectors of more than 1024 bytes, the words of an exec are compared with those that were judged at the new program's first trapped call, for a static program not before its first instruction")
 	}
 	return append(out, p.execGaps()...)
 }

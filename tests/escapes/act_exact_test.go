@@ -35,6 +35,8 @@ type exact struct {
 	allow []string
 	// beside runs beside the command, with reeve and without, while while a question waits.
 	beside, while func(g *trial.Ground)
+	// session answers hold for the session.
+	session bool
 	// want and native match the outputs with reeve and without.
 	want, native string
 	asked        int
@@ -108,7 +110,40 @@ print("DONE" if ctypes.CDLL(None).renameat2(-100, b"p/old.tmp", -100, b"p/old", 
 		allow: []string{"exec s/deploy"}, want: "PermissionError", native: "deployed now", asked: 2},
 	{name: "another interpreter", argv: []string{"sh", "-c", "PATH=$PWD/q:$PATH; e/deploy now; true"}, allow: []string{"exec e/deploy"},
 		while: func(g *trial.Ground) { writeFileAt(g.Workspace+"/q/bash", "#!/bin/sh\necho deployed here\n") }, want: "denied", native: "deployed now", asked: 2},
+	{name: "what the kernel ran already", argv: []string{"sh", "-c", "k/deploy; true"}, allow: []string{"exec k/deploy"}, want: "denied", native: "twice", asked: 2},
+
+	// What is another act by the time of the answer is asked about anew.
+	{name: "another directory meanwhile", argv: inPython(`import threading
+deploy = os.path.abspath("b/deploy"); os.chdir("p")
+threading.Timer(0.7, os.chdir, ["../s"]).start()
+ctypes.CDLL(None).execv(deploy.encode(), (ctypes.c_char_p * 3)(b"deploy", b"now", None))`), allow: []string{"exec b/deploy"}, while: pending, want: "deployed now", native: "deployed now", asked: 2},
+	{name: "another first line meanwhile", argv: []string{"sh", "-c", "b/deploy now"}, allow: []string{"exec b/deploy"},
+		while: func(g *trial.Ground) { writeFileAt(g.Workspace+"/b/deploy", "#!/bin/bash\necho deployed $*\n") }, want: "deployed now", native: "deployed now", asked: 2},
+	{name: "another text of a link meanwhile", argv: inPython(`import threading
+text = ctypes.create_string_buffer(b"harmless", 64)
+threading.Timer(0.7, lambda: setattr(text, "value", b"old")).start()
+print("DONE" if ctypes.CDLL(None).symlink(text, b"p/l2") == 0 else "no")`), allow: []string{"symlink "}, while: pending, want: "DONE", asked: 2},
+	{name: "another attribute meanwhile", argv: inPython(`import threading
+name = ctypes.create_string_buffer(b"user.one", 64)
+threading.Timer(0.7, lambda: setattr(name, "value", b"user.two")).start()
+print("DONE" if ctypes.CDLL(None).setxattr(b"p/old", name, b"x", 1, 0) == 0 else "no")`), allow: []string{"setxattr p/old"}, while: pending, want: "DONE", asked: 2},
+
+	// A yes for the session is for the same again.
+	{name: "mode, for the session", argv: inPython(`no(os.chmod, "p/old", 0o600); no(os.chmod, "p/old", 0o600); no(os.chmod, "p/old", 0o777)`),
+		allow: []string{"chmod p/old"}, session: true, want: "DONE\nDONE\nDONE", asked: 2},
+	{name: "owner, for the session", argv: inPython(`no(os.chown, "p/old", -1, os.getgid()); no(os.chown, "p/old", os.getuid(), -1)`),
+		allow: []string{"chown p/old"}, session: true, want: "DONE\nDONE", asked: 2},
+	{name: "attribute, for the session", argv: inPython(`for v in b"1", b"1", b"2": no(os.setxattr, "p/old", "user.a", v)
+no(os.setxattr, "p/old", "user.b", b"1")`), allow: []string{"setxattr p/old"}, session: true, want: "DONE\nDONE\nDONE\nDONE", asked: 3},
+	{name: "kind of file, for the session", argv: inPython(`os.mkfifo("p/f"); os.unlink("p/f"); no(os.mknod, "p/f", 0o140600)`),
+		allow: []string{"mknod p/f", "delete p/f"}, session: true, want: "DONE", asked: 2},
+	{name: "exchange, for the session", argv: inPython(`make("p/a"); make("p/b"); r = ctypes.CDLL(None).renameat2
+os.unlink("p/b"); r(-100, b"p/a", -100, b"p/b", 1); make("p/a"); print("DONE" if r(-100, b"p/a", -100, b"p/b", 2) == 0 else "no")`),
+		allow: []string{"create p/a", "create p/b", "rename p/a"}, session: true, want: "DONE", asked: 4},
 }
+
+// pending is while a question waits for longer than those who change things do.
+func pending(*trial.Ground) { time.Sleep(1500 * time.Millisecond) }
 
 func writeFileAt(path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
@@ -119,7 +154,7 @@ func writeFileAt(path, text string) {
 // exactGround is an actGround with more to try.
 func exactGround(t *testing.T, nobody bool) (*trial.Ground, trial.Options) {
 	g, o := actGround(t, nobody)
-	for _, dir := range []string{"a", "x", "w", "q", "m"} {
+	for _, dir := range []string{"a", "x", "w", "q", "m", "k"} {
 		if err := os.Mkdir(g.Workspace+"/"+dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -129,6 +164,7 @@ func exactGround(t *testing.T, nobody bool) (*trial.Ground, trial.Options) {
 	}
 	writeFile(t, g.Workspace+"/a/deploy", again+"bash a/deploy\n", 0o755)
 	writeFile(t, g.Workspace+"/x/deploy", again+"exec bash x/deploy\n", 0o755)
+	writeFile(t, g.Workspace+"/k/deploy", "#!/bin/sh\n[ \"$AGAIN\" ] && echo twice && exit\nexport AGAIN=1\nexec /bin/sh k/deploy\n", 0o755)
 	writeFile(t, g.Workspace+"/w/deploy", "#!/usr/bin/env bash\n[ \"$1\" ] && echo twice $1 && exit\nexec bash w/deploy more\n", 0o755)
 	writeFile(t, g.Workspace+"/m/tool", "#!/usr/bin/mawk -f\nBEGIN { print \"DONE\" }\n", 0o755)
 	g.Own(g.Workspace)
@@ -170,7 +206,10 @@ func TestActIsExact(t *testing.T) {
 						c.while(g)
 					}
 					path := strings.TrimPrefix(q.Operation.Object.Path, g.Workspace+"/")
-					if slices.Contains(c.allow, q.Operation.Op+" "+path) {
+					switch yes := slices.Contains(c.allow, q.Operation.Op+" "+path); {
+					case yes && c.session:
+						return []string{"allow", "--scope", "session"}
+					case yes:
 						return []string{"allow"}
 					}
 					return []string{"deny"}

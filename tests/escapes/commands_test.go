@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -215,26 +216,31 @@ sub = "argv-show perilous"
 action = "deny"
 `
 	tiers(t, false, func(t *testing.T, nobody bool) {
-		t.Run("dynamic", func(t *testing.T) { wordsRace(t, nobody, rules, "{ws}/linked") })
+		t.Run("dynamic", func(t *testing.T) { wordsRace(t, nobody, rules, "argv-flip", "1000", "{ws}/linked") })
+		t.Run("script", func(t *testing.T) { wordsRace(t, nobody, rules, "script-flip", "400", "{ws}/shown", "{ws}/linked") })
 		if !nobody {
-			t.Run("static", func(t *testing.T) { wordsRace(t, nobody, rules, "{ws}/victim") })
+			t.Run("static", func(t *testing.T) { wordsRace(t, nobody, rules, "argv-flip", "1000", "{ws}/victim") })
 		}
 	})
 }
 
-func wordsRace(t *testing.T, nobody bool, rules, program string) {
+func wordsRace(t *testing.T, nobody bool, rules string, technique ...string) {
 	prepare := func() *trial.Ground {
 		g := trial.NewGround(t, nobody)
 		writeFile(t, g.Base+"/words.toml", rules, 0o644)
+		writeFile(t, g.Workspace+"/shown", "#!"+g.Workspace+"/linked argv-show\n", 0o755)
+		g.Own(g.Workspace)
+		g.Rebase()
 		return g
 	}
 	opt := trial.Options{Flags: []string{"--policy", "{base}/words.toml", "--profile", "words"}, Timeout: 3 * time.Minute}
-	argv := []string{"{victim}", "argv-flip", "1000", program}
-	if c := prepare().Native(opt, argv...); !strings.Contains(c.Stdout, "word=perilous") || !strings.Contains(c.Stdout, "word=harmless") {
+	argv := append([]string{"{victim}"}, technique...)
+	fair := regexp.MustCompile(`word=(harmless|\S*/shown)`)
+	if c := prepare().Native(opt, argv...); !strings.Contains(c.Stdout, "word=perilous") || !fair.MatchString(c.Stdout) {
 		t.Fatalf("control: %.300s", c.Text())
 	}
 	r := prepare().Supervised(opt, argv...)
-	if n := strings.Count(r.Stdout, "word=perilous"); n != 0 || !strings.Contains(r.Stdout, "word=harmless") {
+	if n := strings.Count(r.Stdout, "word=perilous"); n != 0 || !fair.MatchString(r.Stdout) {
 		t.Errorf("told what was denied %d times: %.300s", n, r.Text())
 	}
 	judged, killed, begun := 0, 0, 0

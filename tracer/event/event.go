@@ -138,7 +138,8 @@ type Request struct {
 	Access Access
 	Task   Task
 	Object Object
-	// Target is the second object of rename, link and symlink: the new name.
+	// Target is the second object of rename, link and symlink: the new name. Of
+	// setxattr and chown its Raw says what is set, in words; see Told.
 	Target Object
 	// Flags are the operation's own: open flags, renameat2 flags, clone flags.
 	Flags uint64

@@ -1,5 +1,7 @@
 package event
 
+import "strings"
+
 // Request is the request that a record of kind request was made of: what a policy
 // needs to decide it anew. Lists are as complete as they were to the policy then,
 // cut where they are too long.
@@ -13,6 +15,21 @@ func (e *Event) Request() Request {
 		req.Interps = e.interps()
 	}
 	return req
+}
+
+// Told is what a call says besides its objects, flags and mode, and what it means
+// depends on: the arguments of an exec and where they are meant, what a symbolic
+// link holds, which attribute becomes what, who the owner is to be.
+func (r *Request) Told() string {
+	switch r.Op {
+	case OpExec:
+		return r.Task.Cwd + "\x00\x00" + strings.Join(r.Argv, "\x00")
+	case OpSymlink:
+		return r.Object.Raw
+	case OpSetxattr, OpChown:
+		return r.Target.Raw
+	}
+	return ""
 }
 
 // SetRequest takes over what a record holds of its request. Of Alike maxKept bytes

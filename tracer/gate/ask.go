@@ -41,10 +41,33 @@ func (w *worker) ask() {
 		w.refuse(&event.Request{Op: w.call.op, Syscall: w.call.name}, "bug: a question without words")
 		return
 	}
+	size := heldWords(w.asked)
+	if w.g.words.Add(size) > maxWords {
+		w.g.words.Add(-size)
+		w.refuse(&w.asked.Request, "asks, and the arguments of what waits already fill the memory for them")
+		return
+	}
 	w.th.Retain()
 	c := &askedCall{g: w.g, m: w.m, n: *w.n, th: w.th, start: w.start, q: *w.asked, grants: w.grants}
 	w.grants = nil
-	w.g.asking.wg.Go(c.wait)
+	w.g.asking.wg.Go(func() {
+		defer w.g.words.Add(-size)
+		c.wait()
+	})
+}
+
+// maxWords bounds the bytes of arguments that all who wait have: one may be told
+// megabytes.
+const maxWords = 64 << 20
+
+// heldWords is how many bytes of arguments a question keeps.
+func heldWords(q *Question) (n int64) {
+	for _, r := range append([]event.Request{q.Request}, q.Also...) {
+		for _, word := range r.Argv {
+			n += int64(len(word)) + 16
+		}
+	}
+	return n
 }
 
 // askedCall is a call that waits for an answer.

@@ -5,8 +5,11 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,11 +27,12 @@ import (
 
 // execs are the execs that were let go on and not seen to have happened yet.
 type execs struct {
-	mu sync.Mutex // guards m
-	m  map[int]execWait
+	mu sync.Mutex          // guards m
+	m  map[string]execWait // by the process, whose number alone may be another's soon
 }
 
 type execWait struct {
+	pid    int
 	before FileID // what the process ran when it was judged
 	files  []Program
 }
@@ -82,7 +86,7 @@ func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr, envPtr u
 	if out.d, err = w.loaded(&out.req, out.d); err != nil || out.d.Action != event.ActionAllow {
 		return out, err
 	}
-	files, words, d, err := w.programs(&out.req, &p, out.d)
+	files, words, d, err := w.programs(&out.req, &p, kernelName(dirfd, path), out.d)
 	if out.d = d; err != nil || d.Action != event.ActionAllow {
 		return out, err
 	}
@@ -92,10 +96,44 @@ func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr, envPtr u
 	if words != nil && len(words) == 0 {
 		words = []string{""} // the kernel gives a program at least that
 	}
-	if v := w.m.Programs; v == nil || words != nil && !v.Words(&out.req) {
-		words = nil // they decide nothing
+	if words != nil && !w.wordsDecide(&out.req) {
+		words = nil
 	}
 	return w.letRun(out, files, caller, words)
+}
+
+// wordsDecide says whether the words of an exec may decide about it, or about a
+// program that it leads to.
+func (w *worker) wordsDecide(req *event.Request) bool {
+	v := w.m.Programs
+	if v == nil {
+		return false
+	}
+	if v.Words(req) {
+		return true
+	}
+	from := *req
+	for i := range req.Interps {
+		sub := req.Interps[i].Request(&from)
+		if v.Words(&sub) {
+			return true
+		}
+		from = sub
+	}
+	return false
+}
+
+// kernelName is how the kernel calls a program that is named by a path at a
+// descriptor, which is what it tells the interpreter of a script (alloc_bprm).
+func kernelName(dirfd int32, path string) string {
+	name := "/dev/fd/" + strconv.Itoa(int(dirfd))
+	switch {
+	case dirfd == unix.AT_FDCWD, strings.HasPrefix(path, "/"):
+		return path
+	case path == "":
+		return name
+	}
+	return name + "/" + path
 }
 
 // letRun tells whoever verifies what may run and what it may be told, which is nil
@@ -104,7 +142,7 @@ func (w *worker) letRun(out outcome, files []Program, caller, words []string) (o
 	told := false
 	if v := w.g.cfg.Verifier; v != nil {
 		var err error
-		if told, err = v.Expect(w.th.TID, files, vector(words)); err != nil {
+		if told, err = v.Expect(w.th.TID, files, words); err != nil {
 			return out, fmt.Errorf("tell the witness what may run: %w", err)
 		}
 		if h := w.m.Holder; h != nil {
@@ -113,19 +151,20 @@ func (w *worker) letRun(out outcome, files []Program, caller, words []string) (o
 			}
 		}
 	} else {
-		w.g.execs.wait(w.th.TGID, execWait{before: FileID(w.th.ExeID()), files: files})
+		w.g.execs.wait(w.th.ID, execWait{pid: w.th.TGID, before: FileID(w.th.ExeID()), files: files})
 	}
-	if words != nil && !told {
-		w.expectWords(caller, words)
+	if told {
+		words = nil // somebody else sees to it
 	}
+	w.expectWords(files, caller, words)
 	w.changing()
 	return out, nil
 }
 
 // programs are the files that the exec may end in: the program, and if it is a
-// script its interpreter, which is judged too. d is what was decided so far; words are
+// script its interpreter, which is judged too. called is the kernel's name for it, d is what was decided so far; words are
 // what it will be told, nil when the kernel may tell it something else.
-func (w *worker) programs(req *event.Request, p *proc.Pinned, d event.Decision) (files []Program, words []string, _ event.Decision, err error) {
+func (w *worker) programs(req *event.Request, p *proc.Pinned, called string, d event.Decision) (files []Program, words []string, _ event.Decision, err error) {
 	self, err := w.identify(p)
 	if err != nil {
 		return nil, nil, d, err
@@ -133,7 +172,7 @@ func (w *worker) programs(req *event.Request, p *proc.Pinned, d event.Decision) 
 	files = []Program{{self, p.Path}}
 	words = append([]string{}, req.Argv...)
 	cur, sub := *p, *req
-	for range maxScripts {
+	for depth := 0; ; depth++ {
 		line, native, err := w.firstLine(&cur)
 		if cur.FD != p.FD {
 			cur.Close()
@@ -149,6 +188,12 @@ func (w *worker) programs(req *event.Request, p *proc.Pinned, d event.Decision) 
 			}
 			return files, words, d, nil
 		}
+		if depth == maxScripts {
+			if cur.FD != p.FD {
+				cur.Close()
+			}
+			return nil, nil, d, fmt.Errorf("a script whose interpreters are scripts more than %d deep", maxScripts)
+		}
 		next, err := w.view.Resolve(unix.AT_FDCWD, interp.Name(), 0, 0)
 		if err == proc.ErrBlocks {
 			return nil, nil, d, err
@@ -161,7 +206,7 @@ func (w *worker) programs(req *event.Request, p *proc.Pinned, d event.Decision) 
 			next.Close()
 			return nil, nil, d, err
 		}
-		words = scriptWords(words, sub.Argv, from)
+		words, called = scriptWords(words, sub.Argv, from, called), interp.Name()
 		id, err := w.identify(&next)
 		if err != nil {
 			next.Close()
@@ -170,10 +215,6 @@ func (w *worker) programs(req *event.Request, p *proc.Pinned, d event.Decision) 
 		files = append(files, Program{id, next.Path})
 		cur = next
 	}
-	if cur.FD != p.FD {
-		cur.Close()
-	}
-	return nil, nil, d, fmt.Errorf("a script whose interpreters are scripts more than %d deep", maxScripts)
 }
 
 // identify names a file as whoever verifies the exec sees it.
@@ -243,13 +284,22 @@ func elfMachine(head []byte) elf.Machine { return elf.Machine(binary.NativeEndia
 
 var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 
-func (e *execs) wait(tgid int, x execWait) {
+func (e *execs) wait(process string, x execWait) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.m == nil {
-		e.m = map[int]execWait{}
+		e.m = map[string]execWait{}
 	}
-	e.m[tgid] = x
+	if len(e.m) >= maxLines {
+		maps.DeleteFunc(e.m, func(_ string, x execWait) bool { return ended(x.pid) })
+	}
+	e.m[process] = x
+}
+
+// ended says whether a process is gone, or is about to be.
+func ended(pid int) bool {
+	_, dead := proc.ParentState(pid)
+	return dead
 }
 
 // verify compares what a process runs with what was judged, at its calls after an
@@ -257,21 +307,15 @@ func (e *execs) wait(tgid int, x execWait) {
 func (w *worker) verify() (ok bool) {
 	e := &w.g.execs
 	e.mu.Lock()
-	x, waiting := e.m[w.th.TGID]
+	x, waiting := e.m[w.th.ID]
 	e.mu.Unlock()
 	if !waiting {
 		return true
 	}
-	fd, err := w.th.Open("exe", unix.O_PATH)
+	ran, err := w.running()
 	if err != nil {
 		return w.unverified(err)
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return w.unverified(err)
-	}
-	ran := FileID{st.Dev, st.Ino}
 	if ran == x.before {
 		return true // it has not happened yet, or failed: asked again at the next call
 	}
@@ -280,7 +324,7 @@ func (w *worker) verify() (ok bool) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.m, w.th.TGID)
+	delete(e.m, w.th.ID)
 	return true
 }
 

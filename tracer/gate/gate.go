@@ -109,6 +109,7 @@ type Gate struct {
 	sending   atomic.Int64
 	patient   atomic.Int64 // waiters in an open that waits for another task
 	pending   pending
+	words     atomic.Int64 // bytes of arguments of what waits for answers
 	asking    asking
 	acts      acts
 	members   members

@@ -17,6 +17,8 @@ type grant struct {
 	// seen are the further steps that the approver was shown, also those of them
 	// that this call has.
 	seen, also []event.Request
+	// stale says that the call leads to something else by now than was shown.
+	stale bool
 	// target, which may be nil, is what a rename among them would replace.
 	target *proc.Pinned
 }
@@ -51,10 +53,12 @@ func (w *worker) granted(req *event.Request, d event.Decision) event.Decision {
 	switch {
 	case w.m.Asker == nil:
 		return refused(d, reasonNobody)
+	case req.Op == event.OpExec && req.Task.Cwd == "":
+		return refused(d, "asks, and where it would run cannot be named")
 	case w.questions() >= maxQuestions:
 		return refused(d, "it changed whenever it was asked about")
 	}
-	if known, ok := w.m.Asker.Known(q); ok {
+	if known, ok := w.m.Asker.Known(q); ok && !w.changed {
 		w.grants = append(w.grants, grant{request: *req, asked: d, d: known.Decision, known: true, seen: known.Also})
 		w.follows(req, follow(req))
 		return answered(d, known.Decision)
@@ -77,7 +81,7 @@ func (w *worker) questions() (n int) {
 // grantOf is the answer to a request of this call, nil if there is none.
 func (w *worker) grantOf(req *event.Request) *grant {
 	for i := range w.grants {
-		if g := &w.grants[i]; sameRequest(&g.request, req) {
+		if g := &w.grants[i]; !g.stale && sameRequest(&g.request, req) {
 			return g
 		}
 	}
@@ -89,7 +93,7 @@ func (w *worker) grantOf(req *event.Request) *grant {
 func (w *worker) part(req *event.Request, d event.Decision) (event.Decision, bool) {
 	for i := range w.grants {
 		g := &w.grants[i]
-		if sameQuestion(g.asked, d) && slices.ContainsFunc(g.also, func(step event.Request) bool { return isStep(&step, req) }) {
+		if !g.stale && sameQuestion(g.asked, d) && slices.ContainsFunc(g.also, func(step event.Request) bool { return isStep(&step, req) }) {
 			return g.d, true
 		}
 	}
@@ -131,7 +135,7 @@ func sameRequest(a, b *event.Request) bool {
 		return a == b
 	}
 	return a.Op == b.Op && a.Access == b.Access && object(a.Object, b.Object) && object(a.Target, b.Target) &&
-		a.Flags == b.Flags && a.Mode == b.Mode && a.Task.ID == b.Task.ID && a.Task.Exe == b.Task.Exe && slices.Equal(a.Argv, b.Argv)
+		a.Flags == b.Flags && a.Mode == b.Mode && a.Task.ID == b.Task.ID && a.Task.Exe == b.Task.Exe && a.Told() == b.Told()
 }
 
 func drop(grants []grant) {

@@ -73,6 +73,7 @@ func (w *worker) inodeFlags(req event.Request) (outcome, error) {
 		p.Close()
 		return outcome{req: req}, err
 	}
+	req.Target.Raw = attributeText("inode flags", arg)
 	fd, err := w.th.GetFD(int32(w.n.Args[0]))
 	if err != nil {
 		p.Close()

@@ -80,8 +80,31 @@ func (w *worker) leadsOf(out *outcome, p *proc.Pinned, envp uint64) error {
 	if err != nil {
 		return err
 	}
+	if g := w.grantOf(&out.req); g != nil && w.asked == nil && !sees(g.seen, steps, g.known) {
+		// The yes was to other programs: what a script begins with was changed.
+		g.stale, w.changed = true, true
+		out.d = w.decide(&out.req)
+	}
 	w.follows(&out.req, steps)
 	return nil
+}
+
+// sees says whether an approver was shown all steps.
+func sees(seen, steps []event.Request, session bool) bool {
+	return len(shown(steps, seen, session)) == len(steps)
+}
+
+// spend takes from what answers are for what this very exec does by itself, and all
+// before it: the kernel runs a script's interpreter.
+func (w *worker) spend(r *event.Request) {
+	rest := func(also []event.Request) []event.Request {
+		i := slices.IndexFunc(also, func(step event.Request) bool { return isStep(&step, r) })
+		return also[i+1:]
+	}
+	for i := range w.grants {
+		w.grants[i].also = rest(w.grants[i].also)
+	}
+	w.left = rest(w.left)
 }
 
 // runnable says whether the task may execute a file, as the kernel sees it.

@@ -101,18 +101,20 @@ func (w *worker) led(req, from *event.Request, p *proc.Pinned, i event.Interp, s
 	sub.Object = p.Object(sub.Object.Raw)
 	req.Interps = append(req.Interps, i)
 	d := w.decide(&sub)
-	if d.Action == event.ActionAllow && !d.Answered() {
-		d = so
+	if d.Action == event.ActionAllow {
+		w.spend(&sub)
+		if !d.Answered() {
+			d = so
+		}
 	}
 	return sub, d, nil
 }
 
 // scriptWords are the words of an interpreter that was handed argv for a script
-// that was to be told from, where words are compared instead: what the kernel calls
-// the script is its own affair.
-func scriptWords(words, argv, from []string) []string {
+// that was to be told from. The kernel calls the script as it was called itself.
+func scriptWords(words, argv, from []string, called string) []string {
 	head := argv[:len(argv)-max(len(from)-1, 0)]
-	out := append(slices.Clone(head[:len(head)-1]), anyWord)
+	out := append(slices.Clone(head[:len(head)-1]), called)
 	if len(words) > 1 {
 		out = append(out, words[1:]...)
 	}

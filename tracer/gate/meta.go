@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -139,6 +141,7 @@ func (w *worker) fchownat(req event.Request) (outcome, error) {
 }
 
 func (w *worker) setOwner(req event.Request, p proc.Pinned, err error, uid, gid uint64) (outcome, error) {
+	req.Target.Raw = fmt.Sprintf("owner %d:%d", int32(uid), int32(gid))
 	return w.onObject(req, p, err, func(p *proc.Pinned) error {
 		return perform.Chown(p.FD, int(int32(uid)), int(int32(gid)))
 	})
@@ -227,6 +230,13 @@ func (w *worker) xattrName(ptr uint64) (_ string, err error) {
 	return w.attribute, err
 }
 
+// attributeText says what an attribute becomes: values are no text, may be long, and
+// are nobody's business in a record, but an answer is for this one.
+func attributeText(name string, value []byte) string {
+	sum := sha256.Sum256(value)
+	return fmt.Sprintf("%s, %d bytes, sha256 %x", name, len(value), sum[:16])
+}
+
 func (w *worker) setxattr(req event.Request) (outcome, error) {
 	p, err := w.xattrObject(&req)
 	return w.setAttr(req, p, err, w.n.Args[1], w.n.Args[2], w.n.Args[3], int(uint32(w.n.Args[4])))
@@ -249,6 +259,7 @@ func (w *worker) setAttr(req event.Request, p proc.Pinned, err error, namePtr, p
 		p.Close()
 		return outcome{req: req}, err
 	}
+	req.Target.Raw, req.Flags = attributeText(name, value), uint64(flags)
 	return w.onObject(req, p, nil, func(p *proc.Pinned) error { return perform.Setxattr(p, name, value, flags) })
 }
 
@@ -287,6 +298,7 @@ func (w *worker) removeAttr(req event.Request, p proc.Pinned, err error, namePtr
 		p.Close()
 		return outcome{req: req}, err
 	}
+	req.Target.Raw = name + ", removed"
 	return w.onObject(req, p, nil, func(p *proc.Pinned) error { return perform.Removexattr(p, name) })
 }
 

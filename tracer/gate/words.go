@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,57 +15,58 @@ import (
 
 // The kernel copies the words of an exec after they were judged. Where a verifier
 // compares what it copied, a program that is told something else is killed before it
-// begins. Without one, for a script and for vectors that are too long, they are compared
-// here: they stand in /proc/PID/cmdline, and are read at the first call of the new
+// begins. Without one, and for vectors that are too long, they are compared here: they stand in /proc/PID/cmdline, and are read at the first call of the new
 // program that is trapped. A program that is dynamically linked makes that call in its
 // loader, before any code of its own; a static one before it can touch a file or
 // an address.
 
-// lines are the execs that were let go on for their words.
+// lines are the execs of processes some of whose execs were let go on for their words.
 type lines struct {
 	pending atomic.Int64
-	mu      sync.Mutex // guards m
-	m       map[string]lineWait
+	mu      sync.Mutex            // guards m
+	m       map[string][]lineWait // by the process
 }
 
-// lineWait is an exec by the task that asked for it.
+// lineWait is the last exec that a thread asked for. Which of a process's threads
+// succeeds is not known before.
 type lineWait struct {
-	pid    int
-	before proc.ExeID // what the process ran when it was judged
-	caller []string   // and its words then
-	words  []string
+	pid, tid int
+	files    []Program
+	before   proc.ExeID // what the process ran when it was judged
+	caller   []string   // and its words then
+	words    []string   // nil for any
 }
 
-// anyWord stands for a word that is the kernel's to choose: how it calls a script.
-const anyWord = "\x00"
-
-// vector is what a verifier may compare: nil where the kernel chooses a word.
-func vector(words []string) []string {
-	if slices.Contains(words, anyWord) {
-		return nil
-	}
-	return words
-}
-
-// maxLines is how many may wait before those of dead processes are forgotten.
+// maxLines is how many processes may wait before those of dead ones are forgotten.
 const maxLines = 1024
 
-// expectWords remembers what an exec was judged by.
-func (w *worker) expectWords(caller, words []string) {
+// expectWords remembers what an exec was judged by. Where that is no words, it is
+// of interest if another exec of the process was judged by its.
+func (w *worker) expectWords(files []Program, caller, words []string) {
 	l := &w.g.lines
+	if words == nil && l.pending.Load() == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	waits := slices.DeleteFunc(slices.Clone(l.m[w.th.ID]), func(x lineWait) bool { return x.tid == w.th.TID })
+	if words == nil && len(waits) == 0 {
+		l.forget(w.th.ID)
+		return
+	}
 	if l.m == nil {
-		l.m = make(map[string]lineWait)
+		l.m = make(map[string][]lineWait)
 	}
 	if len(l.m) >= maxLines {
-		for id, x := range l.m {
-			if _, dead := proc.ParentState(x.pid); dead {
-				delete(l.m, id)
-			}
-		}
+		maps.DeleteFunc(l.m, func(_ string, waits []lineWait) bool { return ended(waits[0].pid) })
 	}
-	l.m[w.th.ID] = lineWait{w.th.TGID, w.th.ExeID(), caller, words}
+	l.m[w.th.ID] = append(waits, lineWait{w.th.TGID, w.th.TID, files, w.th.ExeID(), caller, words})
+	l.pending.Store(int64(len(l.m)))
+}
+
+// forget is called with mu.
+func (l *lines) forget(process string) {
+	delete(l.m, process)
 	l.pending.Store(int64(len(l.m)))
 }
 
@@ -76,38 +78,59 @@ func (w *worker) verifyWords() (ok bool) {
 		return true
 	}
 	l.mu.Lock()
-	x, waiting := l.m[w.th.ID]
+	waits := slices.Clone(l.m[w.th.ID])
 	l.mu.Unlock()
-	if !waiting {
+	if len(waits) == 0 {
 		return true
 	}
 	size := 1 << 16 // for what differs, too
-	for _, word := range slices.Concat(x.words, x.caller) {
-		size += len(word) + 1
+	for _, x := range waits {
+		for _, word := range slices.Concat(x.words, x.caller) {
+			size += len(word) + 1
+		}
 	}
 	raw, err := w.th.ReadFile("cmdline", size)
 	if err != nil {
 		return w.unverified(err)
 	}
 	told, _ := proc.SplitArgv(raw, size)
-	if !sameWords(x.words, told) {
+	ran, err := w.running()
+	if err != nil {
+		return w.unverified(err)
+	}
+	now := w.th.RunsNow()
+	runs := func(x lineWait) bool {
+		return slices.ContainsFunc(x.files, func(p Program) bool { return p.FileID == ran }) && (x.words == nil || slices.Equal(x.words, told))
+	}
+	if !slices.ContainsFunc(waits, runs) {
 		if !w.g.cfg.Listener.Valid(w.n.ID) {
 			return false // the process is gone, and nobody waits
 		}
-		if w.th.RunsNow() == x.before && slices.Equal(x.caller, told) {
+		before := func(x lineWait) bool { return now == x.before && slices.Equal(x.caller, told) }
+		if slices.ContainsFunc(waits, before) {
 			return true // it has not happened yet, or failed: asked again at the next call
 		}
 		return w.otherWords(told)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.m, w.th.ID)
-	l.pending.Store(int64(len(l.m)))
+	l.forget(w.th.ID)
 	return true
 }
 
-func sameWords(want, got []string) bool {
-	return slices.EqualFunc(want, got, func(want, got string) bool { return want == got || want == anyWord })
+// running names the file that the process runs as [Verifier] does.
+func (w *worker) running() (FileID, error) {
+	fd, err := w.th.Open("exe", unix.O_PATH)
+	if err != nil {
+		return FileID{}, err
+	}
+	defer unix.Close(fd)
+	if v := w.g.cfg.Verifier; v != nil {
+		return v.Identify(fd)
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	return FileID{st.Dev, st.Ino}, err
 }
 
 // otherWords ends a process that was told other than what was judged.

@@ -38,7 +38,9 @@ type worker struct {
 	taken *act
 	// attribute is the name of the extended attribute that the call changes.
 	attribute string
-	left      []event.Request
+	// changed says that an answer was to something else than the call is by now.
+	changed bool
+	left    []event.Request
 }
 
 func (g *Gate) newWorker(inline bool) (*worker, error) {
@@ -130,7 +132,7 @@ func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant
 
 func (w *worker) handle() (again bool) {
 	req := w.request()
-	w.asked, w.taken, w.left, w.attribute = nil, nil, nil, ""
+	w.asked, w.taken, w.left, w.attribute, w.changed = nil, nil, nil, "", false
 	creds, err := w.th.Creds()
 	if err == nil {
 		err = w.actor.Become(creds)

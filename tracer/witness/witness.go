@@ -8,7 +8,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -191,7 +194,8 @@ const MaxTold = 1024
 //
 // argv, unless it is nil, is the vector that the program has to be told. told
 // reports whether that is held to: it is not where the vector is longer than
-// MaxTold, where too many are compared at once, and without Config.Verify.
+// MaxTold, and without Config.Verify. Where too many execs are under way to hold
+// one more, the error is ErrCrowded.
 func (w *Witness) Expect(tid int, files []Inode, argv []string) (told bool, err error) {
 	if len(files) == 0 || len(files) > MaxExpected {
 		return false, fmt.Errorf("bug: %d files expected of one exec, 1 to %d can be", len(files), MaxExpected)
@@ -200,7 +204,12 @@ func (w *Witness) Expect(tid int, files []Inode, argv []string) (told bool, err 
 	for i, f := range files {
 		e.Inodes[i] = bpf.WitnessInodeKey{Dev: toKernelDev(f.Dev), Ino: f.Ino}
 	}
-	if argv != nil && w.verify && w.tell(tid, argv) {
+	if argv != nil && w.verify {
+		if told, err = w.tell(tid, argv); err != nil {
+			return false, err
+		}
+	}
+	if told {
 		e.Told = 1
 	}
 	if err := w.objects.Expected.Update(uint32(tid), e, ebpf.UpdateAny); err != nil {
@@ -209,19 +218,59 @@ func (w *Witness) Expect(tid int, files []Inode, argv []string) (told bool, err 
 	return e.Told != 0, nil
 }
 
-// tell states a vector to the kernel's program, if it has room for it.
-func (w *Witness) tell(tid int, argv []string) bool {
+// ErrCrowded says that more execs are under way than can be compared.
+var ErrCrowded = errors.New("too many execs at once whose arguments decide: try again")
+
+// tell states a vector to the kernel's program, if it has room for one so long.
+func (w *Witness) tell(tid int, argv []string) (bool, error) {
 	const head = 8 // struct telling of bpf/witness.h: the size, then the bytes
 	t := make([]byte, head+MaxTold)
 	size := 0
 	for _, word := range argv {
 		if size+len(word)+1 > MaxTold {
-			return false
+			return false, nil
 		}
 		size += copy(t[head+size:], word) + 1
 	}
 	binary.NativeEndian.PutUint64(t, uint64(size))
-	return w.objects.Tellings.Update(uint32(tid), t, ebpf.UpdateAny) == nil
+	err := w.objects.Tellings.Update(uint32(tid), t, ebpf.UpdateAny)
+	if errors.Is(err, unix.E2BIG) { // the map is full
+		w.sweep()
+		err = w.objects.Tellings.Update(uint32(tid), t, ebpf.UpdateAny)
+	}
+	switch {
+	case errors.Is(err, unix.E2BIG):
+		return false, ErrCrowded
+	case err != nil:
+		return false, fmt.Errorf("announce arguments of thread %d: %w", tid, err)
+	}
+	return true, nil
+}
+
+// sweep forgets the vectors of threads that are not in an exec any more: theirs
+// failed, and their next one is announced anew.
+func (w *Witness) sweep() {
+	var tid uint32
+	var t []byte
+	var gone []uint32
+	for all := w.objects.Tellings.Iterate(); all.Next(&tid, &t); {
+		if !inExec(int(tid)) {
+			gone = append(gone, tid)
+		}
+	}
+	for _, tid := range gone {
+		_ = w.objects.Tellings.Delete(tid) // or it went by itself
+	}
+}
+
+// inExec says whether a thread is in execve or execveat, as far as can be seen.
+func inExec(tid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", tid))
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH)
+	}
+	number, _, _ := strings.Cut(string(text), " ")
+	return number == strconv.Itoa(unix.SYS_EXECVE) || number == strconv.Itoa(unix.SYS_EXECVEAT) || strings.HasPrefix(number, "running")
 }
 
 // Forget withdraws what was announced for a thread, if anything was.

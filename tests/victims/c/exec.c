@@ -159,6 +159,46 @@ static int run_argv_flip(int argc, char **argv)
 }
 
 /* Runs PATH by a descriptor: alone, by fexecve's name, from memory. */
+static char *flip_args[4], *flip_path;
+static const char *flip_program;
+static long flip_delay;
+
+static void *flip_exec(void *arg)
+{
+	(void)arg;
+	usleep((useconds_t)flip_delay);
+	flip_args[0] = "victim";
+	flip_args[1] = "argv-show";
+	flip_args[2] = "perilous";
+	strcpy(flip_path, flip_program);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* A script becomes its interpreter with words of its own, after it was judged. */
+static int run_script_flip(int argc, char **argv)
+{
+	if (argc < 4)
+		return 64;
+	flip_program = argv[3];
+	for (long i = 0, n = number(argv[1]); i < n; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			flip_path = strcpy(calloc(1, 4096), argv[2]);
+			flip_args[0] = flip_path;
+			flip_delay = i % 80 * 25;
+			spawn_thread(flip_exec, NULL);
+			usleep(300);
+			execv(flip_path, flip_args);
+			_exit(1);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	return 0;
+}
+
 static int run_exec_fd(int argc, char **argv)
 {
 	char *args[] = { "tool", "ran", NULL }, *env[] = { NULL };
@@ -254,6 +294,7 @@ const struct technique exec_techniques[] = {
 	{ "exec-swap", run_exec_swap, "N LINK GOOD BAD" },
 	{ "argv-show", run_argv_show, "WORD" },
 	{ "argv-flip", run_argv_flip, "N VICTIM" },
+	{ "script-flip", run_script_flip, "N SCRIPT INTERPRETER" },
 	{ "exec-fd", run_exec_fd, "empty|proc|memfd|memfd-proc PATH" },
 	{ "vfork", run_vfork, "open PATH | connect PORT" },
 	{ "spawn", run_spawn, "N VICTIM" },
