@@ -42,12 +42,15 @@ int BPF_PROG(reeve_task_kill, struct task_struct *task,
 			      (__u64)sig << 32 | (__u32)task->tgid);
 }
 
+/* Where the surface is open it is so among the session's own tasks. */
 SEC("lsm/ptrace_access_check")
 int BPF_PROG(reeve_ptrace_access_check, struct task_struct *child,
 	     unsigned int mode, int ret)
 {
-	if (ret || !ours() || !(settings.closed & SURFACE_PTRACE) ||
-	    !stranger(child))
+	int open = !(settings.closed & SURFACE_PTRACE) &&
+		   settings.flags & (ANY_SIGNAL | RECORD_ONLY);
+
+	if (ret || open || !ours() || !stranger(child))
 		return ret;
 	if (mode & PTRACE_MODE_NOAUDIT) /* it is only shown less in /proc */
 		return -EPERM;
