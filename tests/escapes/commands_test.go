@@ -263,3 +263,32 @@ func wordsRace(t *testing.T, nobody bool, rules string, technique ...string) {
 		t.Errorf("%d were killed, %d of them late", killed, begun)
 	}
 }
+
+// TestWordsOfFailedExecs: what an exec that failed was judged by is not held against
+// the next one, and one that is told what another was judged by is ended.
+func TestWordsOfFailedExecs(t *testing.T) {
+	trial.NeedProgram(t, "/usr/bin/python3")
+	const script = `
+import os
+for path, env in ("./git", os.environ), ("./lost", os.environ), ("./git", {"X": "x" * 200000}):
+    try: os.execve(path, ["git", "push", "--force"], env)
+    except OSError as e: print("no", e.errno, flush=True)
+os.execv("/bin/echo", ["echo", "went on"])
+`
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		g := trial.NewGround(t, nobody)
+		writeFile(t, g.Workspace+"/git", "#!/nowhere/git\n", 0o755)
+		writeFile(t, g.Base+"/words.toml", "[permissions.words]\nextends = \":workspace\"\n[permissions.words.commands]\ndestructive = \"allow\"\npublish = \"allow\"\nremote = \"deny\"\n", 0o644)
+		g.Own(g.Workspace)
+		g.Rebase()
+		argv := []string{"/usr/bin/python3", "-c", script}
+		want := g.Native(trial.Options{}, argv...)
+		if !strings.HasSuffix(want.Stdout, "went on\n") {
+			t.Fatalf("control: %s", want.Text())
+		}
+		r := g.Supervised(trial.Options{Flags: []string{"--policy", "{base}/words.toml", "--profile", "words"}}, argv...)
+		if r.Stdout != want.Stdout || r.Status != 0 {
+			t.Errorf("status %d: %s, natively %s", r.Status, r.Text(), want.Text())
+		}
+	})
+}
