@@ -153,10 +153,7 @@ func (w *worker) letRun(out outcome, files []Program, caller, words []string) (o
 	} else {
 		w.g.execs.wait(w.th.ID, execWait{pid: w.th.TGID, before: FileID(w.th.ExeID()), files: files})
 	}
-	if told {
-		words = nil // somebody else sees to it
-	}
-	w.expectWords(files, caller, words)
+	w.expectWords(files, caller, words, told)
 	w.changing()
 	return out, nil
 }

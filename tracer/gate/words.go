@@ -40,17 +40,19 @@ type lineWait struct {
 // maxLines is how many processes may wait before those of dead ones are forgotten.
 const maxLines = 1024
 
-// expectWords remembers what an exec was judged by. Where that is no words, it is
-// of interest if another exec of the process was judged by its.
-func (w *worker) expectWords(files []Program, caller, words []string) {
+// expectWords remembers what an exec was judged by. Where that is no words, or a
+// verifier holds it to them, it is of interest if another exec of the process has to
+// be compared here: either may be the one that succeeds.
+func (w *worker) expectWords(files []Program, caller, words []string, told bool) {
 	l := &w.g.lines
-	if words == nil && l.pending.Load() == 0 {
+	aside := words == nil || told
+	if aside && l.pending.Load() == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waits := slices.DeleteFunc(slices.Clone(l.m[w.th.ID]), func(x lineWait) bool { return x.tid == w.th.TID })
-	if words == nil && len(waits) == 0 {
+	if aside && len(waits) == 0 {
 		l.forget(w.th.ID)
 		return
 	}
