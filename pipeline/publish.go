@@ -57,6 +57,20 @@ type PublisherConfig struct {
 	// Queue, Window and Linger replace their defaults.
 	Queue, Window int
 	Linger        time.Duration
+	// After and Chain are the sequence number and chain value of the last record
+	// that is kept of a session which is continued, Marks what the journal was told
+	// of it.
+	After uint64
+	Chain [32]byte
+	Marks []event.Origin
+	// Journal, which may be nil, is told of a message that holds records from the
+	// kernel's rings before it is published for the first time: marks are the pieces
+	// of the rings that all records up to sequence number last come from, one for
+	// each ring and session inside. They are valid during the call.
+	Journal func(last uint64, marks []event.Origin) error
+	// Acked, which may be nil, is told of the pieces whose records are on the bus,
+	// on the goroutine of Run; it must be quick.
+	Acked func(pieces []event.Origin)
 	// Now gives wall time and CLOCK_BOOTTIME in nanoseconds.
 	Now func() (time.Time, uint64)
 	Log *slog.Logger
@@ -125,7 +139,8 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Publisher{cfg: cfg, wake: make(chan struct{}, 1), done: make(chan struct{}), wakeAt: 1}
+	p := &Publisher{cfg: cfg, wake: make(chan struct{}, 1), done: make(chan struct{}), wakeAt: 1, seq: cfg.After}
+	p.totals.Acked = cfg.After
 	p.room.L = &p.mu
 	return p, nil
 }
@@ -139,8 +154,10 @@ func now() (time.Time, uint64) {
 }
 
 // Record takes a record. It sets Session, Seq and, later, Chain, and Time and
-// BootNS where they are zero. It never waits for the bus, unless the Publisher
-// is strict and the queue is full. Slices of e must not be changed afterwards.
+// BootNS where they are zero. It never waits for the bus, unless the queue is full
+// and the Publisher is strict, or the record comes from a ring of the kernel, where
+// it is kept until it is acked: what the ring has no room for then, the kernel
+// counts. Slices of e must not be changed afterwards.
 func (p *Publisher) Record(e event.Event) { p.record(&e, nil) }
 
 // RecordThen is Record, and calls done exactly once: with nil when the bus has
@@ -171,7 +188,7 @@ func (p *Publisher) record(e *event.Event, done func(error)) {
 		e.Time, e.BootNS = p.cfg.Now()
 	}
 	p.mu.Lock()
-	for p.cfg.Strict && p.queue.n >= p.cfg.Queue && !p.ended {
+	for (p.cfg.Strict || e.Origin.Ring != 0) && p.queue.n >= p.cfg.Queue && !p.ended {
 		p.room.Wait()
 	}
 	if p.ended || p.queue.n >= p.cfg.Queue {

@@ -13,6 +13,7 @@ func (w *window) seal() (*message, error) {
 	n := 0
 	records := w.records[:0]
 	var t Totals
+	var pieces []event.Origin
 	for n < len(w.batch) && n < MaxBatch && len(records) < maxMessage {
 		e := &w.batch[n]
 		cutOversized(e)
@@ -25,6 +26,10 @@ func (w *window) seal() (*message, error) {
 		}
 		records = event.AppendSealed(records, canonical, &e.Chain)
 		t.count(e)
+		if e.Origin.Ring != 0 {
+			pieces = appendPiece(pieces, e.Origin)
+			w.marks.note(e.Origin)
+		}
 		n++
 	}
 	w.records = records
@@ -32,9 +37,10 @@ func (w *window) seal() (*message, error) {
 	head := event.AppendBatchHeader(make([]byte, 0, len(records)+64), p.cfg.Session, first, last)
 	m := &message{
 		id:   (&event.Batch{Session: p.cfg.Session, First: first, Last: last}).ID(),
-		data: append(head, records...), last: last,
+		data: append(head, records...), last: last, pieces: pieces,
 	}
 	w.batch = w.batch[n:]
+	w.journal(m)
 	p.mu.Lock()
 	p.totals.add(&t)
 	p.totals.Chain = w.chain.Sum()

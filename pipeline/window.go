@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -13,6 +14,7 @@ type message struct {
 	id       string
 	data     []byte
 	last     uint64 // seq of its last record
+	pieces   []event.Origin
 	acked    bool
 	attempts int
 	retryAt  time.Time // when it is published again; zero while the bus has it
@@ -33,15 +35,16 @@ type window struct {
 	chunk    []event.Event // taken from the queue
 	batch    []event.Event // the rest of it that is not yet sealed
 	records  []byte        // of the message being sealed, kept for its capacity
-	inflight []*message    // in order
-	left     time.Time     // when a message last left
+	marks    marks
+	inflight []*message // in order
+	left     time.Time  // when a message last left
 	timer    *time.Timer
 }
 
 // Run publishes what is recorded until Close has seen the last ack or ctx ends;
 // records that are not acked by then stay counted in Totals. Call it once.
 func (p *Publisher) Run(ctx context.Context) error {
-	w := &window{p: p, chain: event.NewChain(p.cfg.Session), timer: time.NewTimer(time.Hour)}
+	w := &window{p: p, chain: p.chain(), timer: time.NewTimer(time.Hour), marks: slices.Clone(p.cfg.Marks)}
 	defer w.timer.Stop()
 	defer p.end()
 	for {
@@ -66,6 +69,14 @@ func (p *Publisher) Run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// chain is the chain before the first record that is published.
+func (p *Publisher) chain() *event.Chain {
+	if p.cfg.After > 0 {
+		return event.ResumeChain(p.cfg.Chain)
+	}
+	return event.NewChain(p.cfg.Session)
 }
 
 // end tells everybody that nothing more is published.
@@ -111,6 +122,9 @@ func (w *window) answer() {
 	var acked uint64
 	for len(w.inflight) > 0 && w.inflight[0].acked {
 		acked = w.inflight[0].last
+		if pieces := w.inflight[0].pieces; len(pieces) > 0 && p.cfg.Acked != nil {
+			p.cfg.Acked(pieces)
+		}
 		w.inflight[0] = nil
 		w.inflight = w.inflight[1:]
 	}

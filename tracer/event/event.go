@@ -247,4 +247,20 @@ type Event struct {
 	Detail string
 
 	Chain [32]byte
+
+	// Origin is where the record stood in a ring of the kernel, for whoever has to
+	// give the place back. It is no part of the record: neither encoded nor chained.
+	Origin Origin
+}
+
+// Origin is a piece of one of a session's rings.
+type Origin struct {
+	// Ring is the ring's number in the session; 0 is none.
+	Ring uint32
+	// Inner is the number of the session inside whose task it is about, 0 for the
+	// session's own.
+	Inner uint32
+	// From and To are the positions of its first byte and behind its last one, as
+	// the kernel counts them: they only grow.
+	From, To uint64
 }
