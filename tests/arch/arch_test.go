@@ -215,8 +215,9 @@ func TestDoors(t *testing.T) {
 }
 
 // unsafePackages alone may use unsafe; tests may, to build what they decode. Of
-// bpf it is the one raw call of loader.go.
-var unsafePackages = []string{"tracer/seccomp", "tracer/proc", "bpf"}
+// bpf it is the one raw call of loader.go, of tracer/ring the words that are shared
+// with the kernel.
+var unsafePackages = []string{"tracer/seccomp", "tracer/proc", "tracer/ring", "bpf"}
 
 func TestUnsafe(t *testing.T) {
 	for _, s := range sources(t) {

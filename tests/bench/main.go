@@ -51,7 +51,7 @@ func main() {
 
 func run(rounds int, only, profile string) error {
 	if only == "ring" {
-		return ring()
+		return kernelRing()
 	}
 	kit, err := trial.BuildOnce()
 	if kit.Dir != "" {
@@ -89,7 +89,7 @@ func run(rounds int, only, profile string) error {
 	if only != "" {
 		return nil
 	}
-	return errors.Join(b.stream(), ring())
+	return errors.Join(b.stream(), kernelRing())
 }
 
 // modes are how a workload is run, in the order of a round.

@@ -17,6 +17,7 @@ import (
 	"github.com/reeve-audit/reeve/tracer"
 	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/lsm"
+	"github.com/reeve-audit/reeve/tracer/ring"
 )
 
 // The way of the hooks' records, which cannot be measured with hooks where those
@@ -33,7 +34,7 @@ var (
 	storeRates  = []int{25_000, 50_000, 100_000, 200_000}
 )
 
-func ring() error {
+func kernelRing() error {
 	if os.Geteuid() != 0 {
 		fmt.Fprintln(os.Stderr, "bench: the kernel's ring left out: not root")
 		return nil
@@ -41,7 +42,7 @@ func ring() error {
 	fmt.Printf("\n| kernel's ring, for %d s | records a second asked for | arrived a second | lost | of them in the ring |\n|---|---|---|---|---|\n", ringSeconds)
 	for _, rate := range decodeRates {
 		var c arrivals
-		sent, took, err := produce(rate, &c, func(time.Time) error { return nil })
+		sent, took, err := produce(rate, &c, &c.set, func(time.Time) error { return nil })
 		if err != nil {
 			return err
 		}
@@ -64,16 +65,27 @@ func report(way string, rate int, sent, arrived, inRing uint64, took time.Durati
 	fmt.Printf("| %s | %s | %.0f | %d (%.2g %%) | %d |\n", way, asked, float64(arrived)/took.Seconds(), lost, 100*float64(lost)/float64(sent), inRing)
 }
 
-// arrivals counts.
-type arrivals struct{ n, lost atomic.Int64 }
+// arrivals counts, and gives back what a message would hold at a time.
+type arrivals struct {
+	n, lost atomic.Int64
+	set     ring.Set
+	piece   event.Origin
+}
 
-func (a *arrivals) Access(lsm.Access) { a.n.Add(1) }
-func (a *arrivals) Lost(l lsm.Lost)   { a.lost.Add(int64(l.Count)) }
+func (a *arrivals) Access(r lsm.Access) {
+	if n := a.n.Add(1); n%pipeline.MaxBatch == 1 {
+		a.set.Ack([]event.Origin{a.piece})
+		a.piece = r.Origin
+	}
+	a.piece.To = r.Origin.To
+}
+
+func (a *arrivals) Lost(l lsm.Lost) { a.lost.Add(int64(l.Count)) }
 
 // produce has the kernel record at a rate and hands the records on; then it calls
 // finish with the time of the beginning. took is the time from then until finish
-// has returned.
-func produce(rate int, to lsm.Sink, finish func(began time.Time) error) (sent uint64, took time.Duration, err error) {
+// has returned. What was read stays in the kernel's ring until it is acked in set.
+func produce(rate int, to lsm.Sink, set *ring.Set, finish func(began time.Time) error) (sent uint64, took time.Duration, err error) {
 	j, err := lsm.NewJudge(&lsm.Rules{Planes: []lsm.Plane{{Need: event.AccessRead, Outcomes: []lsm.Outcome{{Read: event.ActionAllow}}}}})
 	if err != nil {
 		return 0, 0, err
@@ -82,7 +94,7 @@ func produce(rate int, to lsm.Sink, finish func(began time.Time) error) (sent ui
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	reading := make(chan error, 1)
-	go func() { reading <- j.Records(ctx, to) }()
+	go func() { reading <- j.RecordsKept(ctx, set, 1, to) }()
 	const tick = 2 * time.Millisecond
 	began := time.Now()
 	for n := 0; time.Since(began) < ringSeconds*time.Second; n++ {
@@ -159,7 +171,10 @@ func ringToStore(rate int) (err error) {
 	if err != nil {
 		return err
 	}
-	pub, err := pipeline.NewPublisher(pipeline.PublisherConfig{Session: id})
+	var set ring.Set
+	journal := tracer.Journal(dir)
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	pub, err := pipeline.NewPublisher(pipeline.PublisherConfig{Session: id, Journal: journal.Note, Acked: set.Ack})
 	if err != nil {
 		return err
 	}
@@ -170,7 +185,7 @@ func ringToStore(rate int) (err error) {
 	sink := &both{Sink: tracer.NewSink(allower{}, pub)}
 	var totals pipeline.Totals
 	var acked time.Duration
-	sent, took, err := produce(rate, sink, func(began time.Time) error {
+	sent, took, err := produce(rate, sink, &set, func(began time.Time) error {
 		var err error
 		totals, err = pub.Close(ctx)
 		acked = time.Since(began)

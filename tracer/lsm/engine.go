@@ -11,11 +11,11 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/ring"
 	"github.com/reeve-audit/reeve/tracer/witness"
 )
 
@@ -44,6 +44,10 @@ type Config struct {
 	// UrgentBytes and FlowBytes are the sizes of the rings of denials and of what
 	// is allowed: powers of two of whole pages; 0 is the default.
 	UrgentBytes, FlowBytes int
+	// Numbers are those of the rings in the session, of denials and of what is
+	// allowed. With them, what was read stays in the rings until it is acked, see
+	// package ring; 0 gives it back at once.
+	Numbers [2]uint32
 }
 
 // Engine holds one session. It must not be closed before the session's last task
@@ -53,8 +57,8 @@ type Engine struct {
 	loaded  *ebpf.Collection
 	mu      sync.Mutex // guards links
 	links   []link.Link
-	urgent  *ringbuf.Reader
-	flow    *ringbuf.Reader
+	urgent  *ring.Reader
+	flow    *ring.Reader
 	losses  counters
 	session uint64
 	settle  settling
@@ -79,7 +83,10 @@ func New(cfg Config) (_ *Engine, err error) {
 	if err := e.fill(); err != nil {
 		return nil, err
 	}
-	return e, e.attach(names)
+	if err := e.attach(names); err != nil {
+		return nil, err
+	}
+	return e, e.openRings(cfg.Numbers)
 }
 
 // load makes the maps and hands the programs of these names to the verifier.
@@ -213,16 +220,28 @@ func (e *Engine) attach(names []string) (err error) {
 		}
 		e.links = append(e.links, l)
 	}
-	if e.urgent, err = ringbuf.NewReader(e.loaded.Maps[bpf.LsmMapUrgent]); err != nil {
+	return nil
+}
+
+func (e *Engine) openRings(numbers [2]uint32) (err error) {
+	if e.urgent, err = openRing(e.loaded.Maps[bpf.LsmMapUrgent], numbers[0]); err != nil {
 		return err
 	}
-	if e.flow, err = ringbuf.NewReader(e.loaded.Maps[bpf.LsmMapFlow]); err != nil {
+	if e.flow, err = openRing(e.loaded.Maps[bpf.LsmMapFlow], numbers[1]); err != nil {
 		return err
 	}
 	e.settle.init()
 	e.losses = counters{losses: e.loaded.Maps[bpf.LsmMapLosts], seen: map[Cause]uint64{}}
 	return nil
 }
+
+// openRing keeps what is read if the ring has a number.
+func openRing(m *ebpf.Map, number uint32) (*ring.Reader, error) {
+	return ring.Open(ring.Config{FD: m.FD(), Size: int(m.MaxEntries()), Number: number, Keep: number != 0})
+}
+
+// Rings are the engine's, of denials and of what is allowed.
+func (e *Engine) Rings() []*ring.Reader { return []*ring.Reader{e.urgent, e.flow} }
 
 // Session is what Config said.
 func (e *Engine) Session() uint64 { return e.session }
@@ -261,7 +280,7 @@ func (e *Engine) Release() error {
 // matter.
 func (e *Engine) Close() error {
 	errs := []error{e.Release()}
-	for _, r := range []*ringbuf.Reader{e.urgent, e.flow} {
+	for _, r := range e.Rings() {
 		if r != nil {
 			errs = append(errs, r.Close())
 		}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 
 	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/ring"
 )
 
 // Judge runs the hooks' own code on paths that it is given, in program types that
@@ -94,13 +94,34 @@ func (j *Judge) Ask(q Question) (Answer, error) {
 // Records hands on what Ask recorded, as Engine.Run does, until ctx is done. It is
 // called once.
 func (j *Judge) Records(ctx context.Context, to Sink) error {
-	ring, err := ringbuf.NewReader(j.objects.Flow)
+	r, err := openRing(j.objects.Flow, 0)
 	if err != nil {
 		return fmt.Errorf("open the judge's ring: %w", err)
 	}
+	return j.records(ctx, r, to)
+}
+
+// RecordsKept is Records, and keeps what was read in the ring, which gets a number in
+// set, until it is acked there.
+func (j *Judge) RecordsKept(ctx context.Context, set *ring.Set, number uint32, to Sink) error {
+	r, err := openRing(j.objects.Flow, number)
+	if err != nil {
+		return fmt.Errorf("open the judge's ring: %w", err)
+	}
+	set.Add(r)
+	defer set.Remove(r)
+	return j.records(ctx, r, to)
+}
+
+// Held is the ring for whoever saves it.
+func (j *Judge) Held(number uint32) ring.Held {
+	return ring.Held{Number: number, FD: j.objects.Flow.FD(), Size: int(j.objects.Flow.MaxEntries())}
+}
+
+func (j *Judge) records(ctx context.Context, r *ring.Reader, to Sink) error {
 	losses := counters{losses: j.objects.Losts, seen: map[Cause]uint64{}}
-	err = read(ctx, ring, to, func() error { return losses.since(to.Lost) }, nil)
-	return errors.Join(err, ring.Close())
+	err := read(ctx, r, to, func() error { return losses.since(to.Lost) }, nil)
+	return errors.Join(err, r.Close())
 }
 
 // Found is an open file of a task and its path.

@@ -2,14 +2,17 @@ package lsm
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/ring"
 )
 
 // lossInterval is how often the kernel's loss counters are looked at.
@@ -53,8 +56,8 @@ func (s *settling) init() {
 func (e *Engine) Settle() error {
 	e.settle.mu.Lock()
 	defer e.settle.mu.Unlock()
-	for i, ring := range []*ringbuf.Reader{e.urgent, e.flow} {
-		if err := ring.Flush(); err != nil {
+	for i, r := range e.Rings() {
+		if err := r.Flush(); err != nil {
 			return fmt.Errorf("flush the hooks' ring: %w", err)
 		}
 		select {
@@ -67,18 +70,16 @@ func (e *Engine) Settle() error {
 
 // read hands on the records of one ring; count is called now and then, and flushed
 // is told when the ring was flushed and ctx is not done.
-func read(ctx context.Context, ring *ringbuf.Reader, to Sink, count func() error, flushed chan<- struct{}) error {
-	stop := context.AfterFunc(ctx, func() { _ = ring.Flush() })
+func read(ctx context.Context, r *ring.Reader, to Sink, count func() error, flushed chan<- struct{}) error {
+	stop := context.AfterFunc(ctx, func() { _ = r.Flush() })
 	defer stop()
-	var raw ringbuf.Record
 	next := time.Now().Add(lossInterval)
 	for {
-		ring.SetDeadline(next)
-		err := ring.ReadInto(&raw)
+		sample, at, err := r.Read(next)
 		switch {
 		case err == nil:
-			hand(raw.RawSample, to)
-		case errors.Is(err, ringbuf.ErrFlushed):
+			hand(sample, at, to)
+		case errors.Is(err, ring.ErrFlushed):
 			if ctx.Err() != nil {
 				return count()
 			}
@@ -86,7 +87,7 @@ func read(ctx context.Context, ring *ringbuf.Reader, to Sink, count func() error
 			case flushed <- struct{}{}:
 			case <-ctx.Done():
 			}
-		case errors.Is(err, ringbuf.ErrClosed):
+		case errors.Is(err, ring.ErrClosed):
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("read the hooks' ring: %w", err)
@@ -100,11 +101,27 @@ func read(ctx context.Context, ring *ringbuf.Reader, to Sink, count func() error
 	}
 }
 
-func hand(sample []byte, to Sink) {
+func hand(sample []byte, at event.Origin, to Sink) {
 	a, err := decode(sample)
 	if err != nil {
-		to.Lost(Lost{Cause: CauseMalformed, Count: 1})
+		to.Lost(Lost{Cause: CauseMalformed, Count: 1, Origin: at})
 		return
 	}
+	a.Origin = at
 	to.Access(a)
 }
+
+// Hand is what Run does with one record of a ring that was read elsewhere.
+func Hand(s ring.Sample, to Sink) { hand(s.Data, s.At, to) }
+
+// SampleTime is the time of a record, nanoseconds of CLOCK_BOOTTIME, 0 if it is
+// none. It stands at the same place in the witness's.
+func SampleTime(s ring.Sample) uint64 {
+	if len(s.Data) < timeEnd {
+		return 0
+	}
+	return binary.NativeEndian.Uint64(s.Data[timeEnd-8:])
+}
+
+// timeEnd is where the time of a record ends.
+const timeEnd = 16

@@ -51,12 +51,16 @@ type Access struct {
 	Inner uint32
 	// Arg is the operation's own, where it has no path: see bpf/lsm_rest.h.
 	Arg uint64
+	// Origin is where the record stood.
+	Origin event.Origin
 }
 
 // Lost states that Count things were lost for Cause since the last such record.
 type Lost struct {
 	Cause Cause
 	Count uint64
+	// Origin is where a record stood that could not be read.
+	Origin event.Origin
 }
 
 // Why says what stands against an operation.

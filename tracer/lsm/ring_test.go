@@ -3,11 +3,13 @@ package lsm
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/ring"
 )
 
 // count counts what it is told.
@@ -32,6 +34,76 @@ func TestRingAccounts(t *testing.T) {
 	}
 	if n, lost := got.n.Load(), got.lost.Load(); n+lost != times || n == 0 || lost == 0 {
 		t.Errorf("%d handed on, %d lost, of %d", n, lost, times)
+	}
+}
+
+// keeper keeps where records stood, and acks them when it is told.
+type keeper struct {
+	count
+	mu   sync.Mutex
+	read []event.Origin
+}
+
+func (k *keeper) Access(a Access) {
+	k.count.Access(a)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.read = append(k.read, a.Origin)
+}
+
+func (k *keeper) ack(set *ring.Set) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	set.Ack(k.read)
+	k.read = nil
+}
+
+// TestRingKeeps: what was read takes room in the kernel's ring until it is acked,
+// and of what finds none each record is counted. Once all is acked the kernel wakes
+// the reader again.
+func TestRingKeeps(t *testing.T) {
+	j := newJudge(t)
+	var got keeper
+	var set ring.Set
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- j.RecordsKept(ctx, &set, 1, &got) }()
+	ask := func(times int) {
+		if _, err := j.Ask(Question{Path: "/etc/passwd", Need: event.AccessRead, Times: times, Record: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait := func(n int64) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); got.n.Load()+got.lost.Load() < n; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d handed on and %d lost, of %d", got.n.Load(), got.lost.Load(), n)
+			}
+		}
+	}
+	const many = 100_000 // more than the ring takes
+	ask(many / 2)
+	time.Sleep(20 * time.Millisecond) // for some of it to be read, which makes no room
+	ask(many / 2)
+	wait(many)
+	full := got.n.Load()
+	if most := int64(DefaultFlowBytes / (recordSize + 8 + len("/etc/passwd"))); full > most || got.lost.Load() == 0 {
+		t.Errorf("%d records were handed on, of which none was acked: the ring takes %d", full, most)
+	}
+	got.ack(&set)
+	for n := range int64(100) {
+		ask(1)
+		wait(many + n + 1)
+		if n%3 == 0 { // the next time nothing waits, or something does
+			got.ack(&set)
+		}
+	}
+	if got.n.Load() != full+100 {
+		t.Errorf("%d more handed on after all was acked, want 100", got.n.Load()-full)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }
 

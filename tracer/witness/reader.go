@@ -7,7 +7,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/cilium/ebpf/ringbuf"
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/ring"
 )
 
 // lossInterval is how often the kernel's loss counters are looked at.
@@ -22,17 +23,17 @@ const lossInterval = 200 * time.Millisecond
 func (w *Witness) Run(ctx context.Context, report func(Record)) error {
 	stop := context.AfterFunc(ctx, func() { _ = w.reader.Flush() })
 	defer stop()
-	var raw ringbuf.Record
 	next := time.Now().Add(lossInterval)
 	for {
-		w.reader.SetDeadline(next)
-		err := w.reader.ReadInto(&raw)
+		sample, at, err := w.reader.Read(next)
 		switch {
 		case err == nil:
-			w.hand(raw.RawSample, report)
-		case errors.Is(err, ringbuf.ErrFlushed):
+			w.at = at
+			report(read(sample))
+			w.at = event.Origin{}
+		case errors.Is(err, ring.ErrFlushed):
 			return w.losses.since(report)
-		case errors.Is(err, ringbuf.ErrClosed):
+		case errors.Is(err, ring.ErrClosed):
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return fmt.Errorf("read witness ring: %w", err)
@@ -46,11 +47,20 @@ func (w *Witness) Run(ctx context.Context, report func(Record)) error {
 	}
 }
 
-func (w *Witness) hand(sample []byte, report func(Record)) {
+// Origin is where the record stands that is being reported; it is for report alone.
+// Losses that were only counted have none.
+func (w *Witness) Origin() event.Origin { return w.at }
+
+// Ring is the witness's.
+func (w *Witness) Ring() *ring.Reader { return w.reader }
+
+func read(sample []byte) Record {
 	r, err := decode(sample)
 	if err != nil {
-		report(Lost{Cause: CauseMalformed, Count: 1})
-		return
+		return Lost{Cause: CauseMalformed, Count: 1}
 	}
-	report(r)
+	return r
 }
+
+// Read is what Run reports of one record of the ring that was read elsewhere.
+func Read(s ring.Sample) Record { return read(s.Data) }

@@ -15,10 +15,11 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/bpf"
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/ring"
 )
 
 // DefaultRingBytes is the size of the ring between the kernel and Run.
@@ -40,6 +41,9 @@ type Config struct {
 	// RingBytes is the ring's size, a power of two and a multiple of the page
 	// size; 0 is DefaultRingBytes.
 	RingBytes int
+	// Number is the ring's in the session. With it, what was read stays in the ring
+	// until it is acked, see package ring; 0 gives it back at once.
+	Number uint32
 }
 
 // Validate says what is wrong with c.
@@ -57,7 +61,8 @@ type Witness struct {
 	verify  bool
 	objects bpf.WitnessObjects
 	links   []link.Link
-	reader  *ringbuf.Reader
+	reader  *ring.Reader
+	at      event.Origin // of the record that is being reported
 	losses  counters
 }
 
@@ -114,7 +119,12 @@ func (w *Witness) load(cfg Config) error {
 	if err := w.loadObjects(spec); err != nil {
 		return err
 	}
-	return w.attach()
+	if err := w.attach(); err != nil {
+		return err
+	}
+	records := w.objects.Records
+	w.reader, err = ring.Open(ring.Config{FD: records.FD(), Size: int(records.MaxEntries()), Number: cfg.Number, Keep: cfg.Number != 0})
+	return err
 }
 
 // loadObjects makes the maps and loads the programs, the quick way if that
@@ -146,10 +156,6 @@ func (w *Witness) attach() error {
 			return fmt.Errorf("attach %s: %w", p, err)
 		}
 		w.links = append(w.links, l)
-	}
-	var err error
-	if w.reader, err = ringbuf.NewReader(w.objects.Records); err != nil {
-		return err
 	}
 	w.losses = counters{losses: w.objects.Losses, programs: programs, seen: map[Cause]uint64{}}
 	return nil
