@@ -26,7 +26,8 @@ type hooks struct {
 	decider  gate.Decider
 	recorder gate.Recorder
 	watch    *watcher
-	session  *Session
+	session  *Session // nil when it is over
+	clock    clock
 	index    atomic.Int64 // of the session inside that they are of, 0 of the session itself
 
 	mu    sync.Mutex // guards named
@@ -81,7 +82,10 @@ func (l *Launcher) LoadHooks(rules *lsm.Rules, strict bool) error {
 	if err != nil {
 		return fmt.Errorf("the engine lsm needs the witness: %w", err)
 	}
-	hooks, err := lsm.New(lsm.Config{Session: uint64(os.Getpid()), Rules: *rules, Strict: strict, Room: w.Room()})
+	hooks, err := lsm.New(lsm.Config{
+		Session: uint64(os.Getpid()), Rules: *rules, Strict: strict, Room: w.Room(),
+		Numbers: [2]uint32{l.number(ringUrgent), l.number(ringFlow)},
+	})
 	if err != nil {
 		return err
 	}
@@ -125,7 +129,7 @@ func (h *hooks) close() error {
 func (h *hooks) Lost(l lsm.Lost) {
 	h.recorder.Record(event.Event{
 		Time: time.Now().UTC(), BootNS: proc.BootNS(), Engine: EngineLSM, Kind: event.KindLost, Op: event.OpLoss,
-		By: "lsm", Layer: "lsm", Count: l.Count, Reason: "lsm: " + string(l.Cause),
+		By: "lsm", Layer: "lsm", Count: l.Count, Reason: "lsm: " + string(l.Cause), Origin: l.Origin,
 	})
 }
 
@@ -133,23 +137,27 @@ func (h *hooks) Lost(l lsm.Lost) {
 func (h *hooks) Access(a lsm.Access) {
 	req := h.request(&a)
 	d := h.decision(&req, &a)
-	h.recorderOf(&a).Record(event.Event{
-		Time: wallTime(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
+	recorder, index := h.recorderOf(&a)
+	a.Origin.Inner = uint32(index)
+	recorder.Record(event.Event{
+		Time: h.clock.wall(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
 		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target,
 		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "lsm", Errno: a.Errno,
+		Origin: a.Origin,
 	})
 }
 
-// recorderOf is the recorder of the innermost session that the task is of.
-func (h *hooks) recorderOf(a *lsm.Access) gate.Recorder {
-	index := int(a.Inner)
+// recorderOf is the recorder of the innermost session that the task is of, and that
+// one's index.
+func (h *hooks) recorderOf(a *lsm.Access) (r gate.Recorder, index int) {
+	index = int(a.Inner)
 	if index == 0 {
 		index = int(h.index.Load())
 	}
-	if index == 0 {
-		return h.recorder
+	if index == 0 || h.session == nil {
+		return h.recorder, index
 	}
-	return h.session.gate.RecorderOf(index)
+	return h.session.gate.RecorderOf(index), index
 }
 
 // request is the request that the operation amounts to.
@@ -215,7 +223,7 @@ func kindOfMode(mode uint32) event.ObjectKind {
 // hook did, the hook is what counted.
 func (h *hooks) decision(req *event.Request, a *lsm.Access) event.Decision {
 	var d event.Decision
-	if a.Why <= lsm.WhyAsk && req.Object.Kind != event.ObjectKernel {
+	if a.Why <= lsm.WhyAsk && req.Object.Kind != event.ObjectKernel && h.decider != nil {
 		d = h.name(req)
 	}
 	switch {
@@ -245,6 +253,9 @@ func (h *hooks) task(a *lsm.Access) event.Task {
 	t := event.Task{ID: a.Process.ID(), PID: a.Process.PID, TID: a.TID}
 	k := h.watch.known(t.PID)
 	t.Exe, t.PPID = k.exe, k.ppid
+	if h.clock.past() { // its number is another's by now
+		return t
+	}
 	dir := "/proc/" + strconv.Itoa(int(t.PID))
 	if t.Exe == "" {
 		t.Exe, _ = os.Readlink(dir + "/exe")
@@ -258,9 +269,4 @@ func (h *hooks) task(a *lsm.Access) event.Task {
 	}
 	t.Cwd, _ = os.Readlink(dir + "/cwd")
 	return t
-}
-
-// wallTime is the time of day at a time since boot.
-func wallTime(boot uint64) time.Time {
-	return time.Now().Add(-time.Duration(proc.BootNS() - boot)).UTC()
 }

@@ -51,7 +51,7 @@ func superviseHooked(t *testing.T, denied, script string) (Result, []event.Event
 	h := performAll()
 	h[gate.Read], h[gate.Write] = gate.Hook, gate.Hook
 	plan := Plan{Handling: h, Hooks: &lsm.Rules{Planes: []lsm.Plane{plane}, Closed: lsm.Tree | lsm.Connect}}
-	l, err := Prepare()
+	l, err := Prepare(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +58,7 @@ type inners struct {
 	mu    sync.Mutex
 	list  []*Inner
 	count int
+	ring  atomic.Uint32 // how many there have been
 }
 
 // maxInner bounds how many sessions one session can have inside at once: what the
@@ -113,6 +115,7 @@ func (l *Launcher) Inside(cfg InnerConfig) (*Inner, error) {
 	}
 	var engine *lsm.Engine
 	var err error
+	number := l.number(ringsInner + s.inner.ring.Add(1))
 	// The gate asks for it on a thread that has given up what loading takes; a
 	// goroutine of its own has another thread.
 	loaded := make(chan struct{})
@@ -120,7 +123,7 @@ func (l *Launcher) Inside(cfg InnerConfig) (*Inner, error) {
 		defer close(loaded)
 		engine, err = lsm.New(lsm.Config{
 			Session: s.hooks.engine.Session(), Rules: *cfg.Rules, Strict: cfg.Strict, Inner: true, Covered: s.rules.Covers(cfg.Rules),
-			UrgentBytes: innerUrgentBytes, FlowBytes: os.Getpagesize(),
+			UrgentBytes: innerUrgentBytes, FlowBytes: os.Getpagesize(), Numbers: [2]uint32{number, 0},
 		})
 	}()
 	if <-loaded; err != nil {
@@ -163,7 +166,10 @@ func (in *Inner) Adopt(pid, index int) error {
 	}
 	in.hooks.index.Store(int64(index))
 	// Init holds them, too, so that they outlive whatever of the tree does.
-	if err = in.s.process.Hold(index, links); err == nil {
+	if err = in.s.process.Hold(index, links); err == nil && in.s.kept != nil {
+		err = in.s.keepHooks(in.hooks.engine)
+	}
+	if err == nil {
 		err = in.hooks.engine.Enclose(pid)
 	}
 	outside := append(in.outer.chain(), in.s.hooks.engine)
@@ -216,7 +222,11 @@ func (in *Inner) stay(pidfd int) error {
 // Close lets go of the hooks: init detaches them.
 func (in *Inner) Close() error {
 	in.cancel()
-	err := errors.Join(<-in.done, in.hooks.close())
+	err := <-in.done
+	if in.index != 0 {
+		err = errors.Join(err, in.s.dropRings(in.hooks.engine))
+	}
+	err = errors.Join(err, in.hooks.close())
 	in.s.inner.leave(in)
 	if in.index == 0 {
 		return err

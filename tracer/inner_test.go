@@ -15,7 +15,7 @@ import (
 // TestInitHolds: what init is given to hold is open until it is told to drop it,
 // or until the tree is gone.
 func TestInitHolds(t *testing.T) {
-	l, err := Prepare()
+	l, err := Prepare(false)
 	if err != nil {
 		t.Fatal(err)
 	}

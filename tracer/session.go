@@ -16,6 +16,7 @@ import (
 	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/landlock"
 	"github.com/reeve-audit/reeve/tracer/lsm"
+	"github.com/reeve-audit/reeve/tracer/ring"
 	"github.com/reeve-audit/reeve/tracer/seccomp"
 	"github.com/reeve-audit/reeve/tracer/spawn"
 	"github.com/reeve-audit/reeve/tracer/witness"
@@ -51,7 +52,10 @@ type Config struct {
 	Strict bool
 	// AllowDegraded starts although a mechanism that the plan needs is missing.
 	AllowDegraded bool
-	Log           *slog.Logger
+	// Keep is what init holds for the case that this process dies; it goes with a
+	// launcher that was prepared to keep records, and is nil otherwise.
+	Keep *Keep
+	Log  *slog.Logger
 }
 
 // Launcher is a session that has not started: its init waits for orders.
@@ -61,19 +65,28 @@ type Launcher struct {
 	witness func() (*witness.Witness, error)
 	hooks   *lsm.Engine // nil for the engine unotify
 	session atomic.Pointer[Session]
+	kept    *ring.Set // nil if nothing is kept
 }
 
 // Prepare starts the session's init and, as root, loads the witness. It is
 // called first, as both take milliseconds in which the policy can be compiled.
-func Prepare() (*Launcher, error) {
+//
+// With keep a record of the kernel's stays in its ring until the session's recorder
+// says by Acked that it is safe; if this process dies before, init saves it in the
+// session's directory, see Config.Keep and Recovery.
+func Prepare(keep bool) (*Launcher, error) {
 	p, err := spawn.Start()
 	if err != nil {
 		return nil, err
 	}
 	l := &Launcher{process: p}
+	if keep {
+		l.kept = &ring.Set{}
+	}
 	if os.Geteuid() == 0 {
+		number := l.number(ringFacts)
 		l.witness = sync.OnceValues(func() (*witness.Witness, error) {
-			return witness.New(witness.Config{Session: uint64(os.Getpid()), Verify: true})
+			return witness.New(witness.Config{Session: uint64(os.Getpid()), Verify: true, Number: number})
 		})
 		go func() { _, _ = l.witness() }() // Start takes what it gives
 		go lsm.Prefetch()
@@ -109,8 +122,9 @@ type Session struct {
 	group   *errgroup.Group
 	running context.Context // of the group
 	cancel  context.CancelFunc
-	watch   *watcher // nil without a witness
-	closed  chan error
+	watch   *watcher    // nil without a witness
+	closed  chan error  // since Leave
+	kept    *ring.Set   // nil if nothing is kept
 	ending  atomic.Bool // it was told to end: what stops now does so for that
 	// Gaps are what this machine could not hold of the plan, a sentence each.
 	Gaps []string
@@ -168,6 +182,9 @@ func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error
 		}
 		s.hooks = &hooks{engine: l.hooks, decider: rules, recorder: cfg.Recorder, watch: s.watch, session: s}
 		s.watch.hooks = l.hooks
+	}
+	if err == nil {
+		err = s.keepRings(l, &cfg)
 	}
 	if err == nil {
 		err = s.serve(ctx, l, &cfg, handling, listener, scoped)
@@ -320,19 +337,29 @@ func (s *Session) Wait(stopped func(unix.Signal)) (r Result, err error) {
 			done = true
 		}
 	}
-	// Init has said its last word; it need not be waited for to say ours. It is to
-	// be the last that holds the hooks: detaching them takes long.
+	// Init is to be the last that holds the hooks: detaching them takes long.
 	err = errors.Join(err, s.inner.release(), s.hooks.release())
-	s.closed = make(chan error, 1)
-	go func() { s.closed <- s.process.Close() }()
+	if s.hooks != nil {
+		err = errors.Join(err, s.process.DropAll())
+	}
 	s.cancel()
 	return r, errors.Join(err, s.group.Wait(), s.watch.close(), s.hooks.close())
 }
 
-// Close waits until init is gone; it is called last, after Wait. Where init has
-// hooks to detach, which takes it up to seconds and is nobody's concern any more,
-// it is left to itself.
+// Leave says, after Wait, that all that was recorded is safe: init need not save
+// anything and goes.
+func (s *Session) Leave() {
+	if s.closed == nil {
+		s.closed = make(chan error, 1)
+		go func() { s.closed <- s.process.Close() }()
+	}
+}
+
+// Close is Leave, and waits until init is gone; it is called last, after Wait. Where
+// init has hooks to detach, which takes it up to seconds and is nobody's concern any
+// more, it is left to itself.
 func (s *Session) Close() error {
+	s.Leave()
 	if s.hooks == nil {
 		return <-s.closed
 	}

@@ -80,7 +80,7 @@ func superviseWith(t *testing.T, h gate.Table, cfg Config, argv ...string) (Resu
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Prepare()
+	l, err := Prepare(false)
 	if err != nil {
 		t.Fatal(err)
 	}

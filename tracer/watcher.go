@@ -22,6 +22,7 @@ type watcher struct {
 	devices  witness.Devices
 	engine   string
 	hooks    *lsm.Engine // nil without the engine lsm
+	clock    clock
 	adopt    sync.Once
 	adoptErr error
 
@@ -121,6 +122,8 @@ func (w *watcher) run(ctx context.Context, s *Session) error {
 			}
 		}
 		e, index := w.fact(r)
+		e.Origin = w.witness.Origin()
+		e.Origin.Inner = uint32(index)
 		s.gate.RecorderOf(index).Record(e)
 	})
 }
@@ -160,6 +163,9 @@ func (w *watcher) fact(r witness.Record) (e event.Event, index int) {
 	case witness.Lost:
 		e.Kind, e.Op, e.Action, e.Count = event.KindLost, event.OpLoss, event.ActionNone, r.Count
 		e.Reason = "witness: " + string(r.Cause)
+	}
+	if w.clock.past() && e.BootNS != 0 {
+		e.Time = w.clock.wall(e.BootNS)
 	}
 	return e, index
 }
@@ -204,7 +210,11 @@ func (w *watcher) executed(e *event.Event, r witness.Exec) {
 			e.Task.Exe, e.Object.Path = p.Path, judged[0].Path
 		}
 	}
-	if e.Task.Exe == "" { // it was not judged: the kernel knows
+	switch {
+	case e.Task.Exe != "":
+	case w.clock.past():
+		e.Task.Exe = r.Filename
+	default: // it was not judged: the kernel knows
 		e.Task.Exe, _ = os.Readlink("/proc/" + strconv.Itoa(int(r.Process.PID)) + "/exe")
 		e.Object.Path = e.Task.Exe
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/reeve-audit/reeve/pipeline/bus"
 	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/supervisor/session"
+	"github.com/reeve-audit/reeve/tracer"
 )
 
 // forwarderName is the durable consumer of a session's own stream by which its
@@ -51,8 +52,8 @@ func drain(ctx context.Context, warn io.Writer, st *session.State, own storage.S
 		}
 		switch {
 		case err != nil:
-		case claim.HasBus():
-			err = drainOne(ctx, claim, own, away)
+		case claim.HasBus() || tracer.HasLeftovers(claim.Dir):
+			err = drainOne(ctx, st, claim, own, away)
 		case claim.Unclean(): // it died before it had recorded anything
 			err = claim.Stored()
 		}
@@ -67,7 +68,7 @@ func drain(ctx context.Context, warn io.Writer, st *session.State, own storage.S
 
 // drainOne stores what one session left, unless what another one left did not get
 // to the same place just now.
-func drainOne(ctx context.Context, claim *session.Claim, own storage.Store, away map[session.Target]int) error {
+func drainOne(ctx context.Context, st *session.State, claim *session.Claim, own storage.Store, away map[session.Target]int) error {
 	ctx, cancel := context.WithTimeout(ctx, drainPatience)
 	defer cancel()
 	target, err := claim.Target()
@@ -82,7 +83,7 @@ func drainOne(ctx context.Context, claim *session.Claim, own storage.Store, away
 	if err != nil {
 		return err
 	}
-	if err := deliverAll(ctx, b, target, own); err != nil {
+	if err := deliverAll(ctx, b, leftovers{st, claim, b}, target, own); err != nil {
 		if errors.Is(err, storage.ErrUnusable) || ctx.Err() != nil {
 			away[target]++
 		}
@@ -91,8 +92,9 @@ func drainOne(ctx context.Context, claim *session.Claim, own storage.Store, away
 	return errors.Join(b.Discard(), claim.Stored())
 }
 
-// deliverAll brings everything in a stream to where the session wanted it.
-func deliverAll(ctx context.Context, b *bus.Bus, target session.Target, own storage.Store) (err error) {
+// deliverAll brings everything in a stream, and what the kernel's rings still held,
+// to where the session wanted it.
+func deliverAll(ctx context.Context, b *bus.Bus, left leftovers, target session.Target, own storage.Store) (err error) {
 	store := own
 	if target.Store != "" {
 		if store, err = openStore(target.Store); err != nil {
@@ -100,7 +102,27 @@ func deliverAll(ctx context.Context, b *bus.Bus, target session.Target, own stor
 		}
 		defer func() { err = errors.Join(err, store.Close()) }()
 	}
-	source, err := b.Consume(ctx, "leftovers", bus.PositionMemory)
+	if err := collectAll(ctx, b, "leftovers", store); err != nil {
+		return err
+	}
+	if tracer.HasLeftovers(left.claim.Dir) {
+		if err := left.recover(ctx, store); err != nil {
+			return fmt.Errorf("recover what the kernel's rings held: %w", err)
+		}
+		if err := collectAll(ctx, b, "recovered", store); err != nil {
+			return err
+		}
+	}
+	if target.NATS == "" {
+		return nil
+	}
+	return forwardAll(ctx, b, target.NATS)
+}
+
+// collectAll stores everything in a stream. consumer is a name that the stream does
+// not know yet.
+func collectAll(ctx context.Context, b *bus.Bus, consumer string, store storage.Store) error {
+	source, err := b.Consume(ctx, consumer, bus.PositionMemory)
 	if err != nil {
 		return err
 	}
@@ -109,10 +131,7 @@ func deliverAll(ctx context.Context, b *bus.Bus, target session.Target, own stor
 		return err
 	}
 	collector.Stop() // when the stream has no more
-	if err := collector.Run(ctx); err != nil || target.NATS == "" {
-		return err
-	}
-	return forwardAll(ctx, b, target.NATS)
+	return collector.Run(ctx)
 }
 
 // hopeless reports an error of a store that will not pass.

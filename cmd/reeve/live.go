@@ -72,7 +72,7 @@ func run(ctx context.Context, o *runOptions) (status int, err error) {
 	debug.SetGCPercent(gcPercentStart)
 	settle := time.AfterFunc(startTime, func() { debug.SetGCPercent(gcPercent) })
 	defer settle.Stop()
-	launcher, err := tracer.Prepare()
+	launcher, err := tracer.Prepare(true)
 	if err != nil {
 		return 0, failWith(statusReeve, err)
 	}
@@ -237,7 +237,7 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 	}
 	records, err := openStream(ctx, streamConfig{
 		session: l.session.ID, busDir: l.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats,
-		strict: l.opts.strict, log: l.log,
+		strict: l.opts.strict, journal: tracer.Journal(l.session.Dir), acked: launcher.Acked, log: l.log,
 	})
 	if err != nil {
 		return fail(err)
@@ -261,7 +261,15 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 	l.decider = newSeeding(l.ledgers.open(l.policy), l.policy.CacheLinks(), l.seeder)
 	term := openConsole(own)
 	nest := newNesting(ctx, l, tap, launcher)
+	keepDir, keepLock, err := l.session.Keep()
+	if err != nil {
+		fronts.close(l)
+		records.abandon()
+		return fail(err)
+	}
+	defer keepDir.Close()
 	s, err := launcher.Start(ctx, tracer.Config{
+		Keep: &tracer.Keep{Dir: int(keepDir.Fd()), Lock: keepLock},
 		Plan: l.plan, Order: order, Decider: l.decider, Recorder: tap, Rules: l.policy, Asker: l.asker(), Nester: nest, Programs: l.programs, Strict: l.opts.strict,
 		AllowDegraded: l.opts.degraded, Log: l.log,
 	})
@@ -293,7 +301,7 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 	unpass()
 	fronts.close(l)
 	err = errors.Join(err, nest.close())
-	status, err := l.finish(tap, manifest, result, err)
+	status, err := l.finish(tap, manifest, s.Leave, result, err)
 	return status, errors.Join(err, s.Close())
 }
 

@@ -175,7 +175,8 @@ func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 func (n *nesting) record(in *innerSession, m *nestBegin, parent string, basis *session.Basis, gaps []string) error {
 	l := n.outer
 	records, err := openStream(n.ctx, streamConfig{
-		session: in.session.ID, busDir: in.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats, strict: l.opts.strict, log: l.log,
+		session: in.session.ID, busDir: in.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats, strict: l.opts.strict,
+		journal: tracer.Journal(in.session.Dir), acked: n.launcher.Acked, log: l.log,
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"github.com/reeve-audit/reeve/pipeline"
 	"github.com/reeve-audit/reeve/pipeline/bus"
 	"github.com/reeve-audit/reeve/storage"
+	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/ring"
 )
 
 // stream takes a session's records to the bus and from there to the store. The
@@ -41,12 +43,18 @@ type stream struct {
 type streamConfig struct {
 	session, busDir, storeURL, nats string
 	strict                          bool
-	log                             *slog.Logger
+	// journal notes which of the kernel's records are in a message, and acked hears
+	// which are safe.
+	journal *ring.Journal
+	acked   func([]event.Origin)
+	log     *slog.Logger
 }
 
 // openStream starts recording, in memory until connect is called.
 func openStream(ctx context.Context, cfg streamConfig) (*stream, error) {
-	pub, err := pipeline.NewPublisher(pipeline.PublisherConfig{Session: cfg.session, Strict: cfg.strict, Log: cfg.log})
+	pub, err := pipeline.NewPublisher(pipeline.PublisherConfig{
+		Session: cfg.session, Strict: cfg.strict, Journal: cfg.journal.Note, Acked: cfg.acked, Log: cfg.log,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +64,7 @@ func openStream(ctx context.Context, cfg streamConfig) (*stream, error) {
 	s.group, s.ctx = errgroup.WithContext(ctx)
 	s.group.Go(func() error {
 		defer close(s.published)
-		return pub.Run(s.ctx)
+		return errors.Join(pub.Run(s.ctx), cfg.journal.Close())
 	})
 	return s, nil
 }

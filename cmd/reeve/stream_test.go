@@ -12,6 +12,7 @@ import (
 
 	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/storage/sqlite"
+	"github.com/reeve-audit/reeve/tracer"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
@@ -63,7 +64,8 @@ func TestStream(t *testing.T) {
 				refuse(t, db, 300*time.Millisecond)
 			}
 			s, err := openStream(context.Background(), streamConfig{
-				session: "01J00000000000000000000000", busDir: bus, storeURL: "sqlite://" + db, strict: c.strict, log: slog.New(slog.DiscardHandler),
+				session: "01J00000000000000000000000", busDir: bus, storeURL: "sqlite://" + db, strict: c.strict,
+				journal: tracer.Journal(dir), log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -51,8 +51,9 @@ func (t *tap) look(e *event.Event) {
 	}
 }
 
-// finish records the end, waits for the store, and gives the exit status.
-func (l *live) finish(tap *tap, m session.Manifest, r tracer.Result, err error) (int, error) {
+// finish records the end, waits for the store, and gives the exit status. leave is
+// called when nothing has to be saved any more should we die.
+func (l *live) finish(tap *tap, m session.Manifest, leave func(), r tracer.Result, err error) (int, error) {
 	status, startErr := l.status(tap, r)
 	if err != nil {
 		status = statusReeve
@@ -68,6 +69,7 @@ func (l *live) finish(tap *tap, m session.Manifest, r tracer.Result, err error) 
 	}
 	tap.Record(end)
 	totals, stored, recErr := tap.stream.end()
+	leave()
 	now := time.Now().UTC()
 	m.Ended, m.Status = &now, &status
 	recErr = errors.Join(recErr, l.session.WriteManifest(m), l.session.Close(stored), tap.stream.closed())

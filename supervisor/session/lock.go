@@ -75,6 +75,9 @@ func (c *Claim) HasBus() bool {
 	return err == nil && len(entries) > 0
 }
 
+// Manifest is that of the session.
+func (c *Claim) Manifest() (Manifest, error) { return readManifest(filepath.Join(c.Dir, manifestName)) }
+
 // Unclean says that the session did not end in order: its scratch space, which
 // Close removes, is still there.
 func (c *Claim) Unclean() bool {

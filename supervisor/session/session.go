@@ -6,8 +6,11 @@
 //
 //	reeve.db                       the default store
 //	sessions/<ULID>/manifest.json  what was run, by whom, under which policy
-//	sessions/<ULID>/lock           held (flock) while the session's reeve lives
+//	sessions/<ULID>/lock           held (flock) while the session's reeve lives, and
+//	                               until its init has saved what that one left
 //	sessions/<ULID>/bus/           the stream, until all of it is in the store
+//	sessions/<ULID>/rings…         what was in the kernel's rings when reeve was killed,
+//	                               and what of it is in the stream: package ring
 //	sessions/<ULID>/tmp/           scratch of reeve's own; no task may look inside
 //
 // A task's own temp directory lies outside the state, under the system's.
@@ -153,7 +156,23 @@ func (s *Session) makeTemp(cfg Config) error {
 
 // Discard undoes Create, for a session that did not start.
 func (s *Session) Discard() error {
-	return errors.Join(s.removeTemp(), os.RemoveAll(s.Dir), s.lock.Close())
+	return errors.Join(s.removeTemp(), os.RemoveAll(s.Dir), s.unlock())
+}
+
+// unlock gives up the lock, whoever holds its file besides us.
+func (s *Session) unlock() error {
+	return errors.Join(unix.Flock(int(s.lock.Fd()), unix.LOCK_UN), s.lock.Close())
+}
+
+// Keep is what a process holds that outlives this one on the session's behalf: the
+// session's directory, which the caller closes, and the descriptor of the lock,
+// which stays the session's. As long as it is held after our death, the session is
+// alive for others.
+func (s *Session) Keep() (dir *os.File, lock int, err error) {
+	if dir, err = os.Open(s.Dir); err != nil {
+		return nil, -1, fmt.Errorf("open session directory: %w", err)
+	}
+	return dir, int(s.lock.Fd()), nil
 }
 
 // Close ends the session on disk: it removes the temp directory with its content
@@ -165,7 +184,7 @@ func (s *Session) Close(stored bool) error {
 	if stored {
 		err = errors.Join(err, strip(s.Dir))
 	}
-	return errors.Join(err, s.lock.Close())
+	return errors.Join(err, s.unlock())
 }
 
 // strip removes what a stored session does not need: all but manifest and lock.

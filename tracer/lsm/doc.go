@@ -30,6 +30,11 @@
 // and an exec that the witness could not record: each process keeps the room for
 // its own exit from its fork on, which so is never lost.
 //
+// With Config.Numbers a record stays in its ring until it is on the bus, so that
+// none is lost with this process (package ring). What takes room is then what the
+// bus has not acknowledged yet, besides what was not read: a bus that comes up late,
+// or is slow, fills the rings as a slow reader does.
+//
 // # Sessions inside a session
 //
 // Each has programs and maps of its own beside those of the sessions outside
@@ -50,8 +55,10 @@
 //   - A session that may mount can give a directory another path.
 //   - With io_uring allowed, an overlay cannot copy up files that have extended
 //     attributes, as these are refused.
-//   - What is in the rings when this process is killed is lost; from then on
-//     nothing is allowed.
+//   - When this process is killed, nothing is allowed any more. What is in the rings
+//     then is stored by the next reeve, unless init is killed as well, or the machine
+//     stops. Refusals of paths that come after it are recorded as they are, exits of
+//     processes that are ended for it are not: the witness is gone.
 //   - The kernel takes 38 programs at one hook, so 38 sessions at once, those inside
 //     others among them. One more is refused: ErrCrowded.
 //   - A terminal that the session outside made belongs to one inside only where it

@@ -43,10 +43,12 @@ type initProcess struct {
 	conn  conn
 	order *Order
 	slave int          // of the session's own terminal
+	hooks []int        // what confines the tree, held
 	pid   atomic.Int64 // the command, 0 before it started
 	// stopped is what wait4 last said of the command. ending is set when its stops
 	// are our own, on the way to its end.
 	stopped, ending atomic.Bool
+	kept            kept // of who receives
 }
 
 // prepare makes init a subreaper that neither the terminal nor the tree ends.
@@ -107,9 +109,9 @@ func (i *initProcess) run() {
 	// death, for which all processes of the machine are looked through.
 	close(done)
 	_ = i.conn.send(message{Kind: kindEmpty})
-	if i.order.Terminal != nil {
-		<-obeyed // the supervisor may yet die before it has put its terminal back
-	}
+	// The supervisor may yet die before it has put its terminal back, or before all
+	// that the rings hold is on the bus.
+	<-obeyed
 }
 
 // take takes the descriptors that came with the order, and with a terminal the
@@ -120,12 +122,13 @@ func (i *initProcess) take(fds []int) (ruleset int, err error) {
 		ruleset, fds = fds[0], fds[1:]
 	}
 	if i.order.Terminal == nil {
+		i.hooks = fds
 		return ruleset, nil
 	}
 	if len(fds) == 0 {
 		return ruleset, errors.New("bug: no terminal came with the order")
 	}
-	i.slave = fds[0]
+	i.slave, i.hooks = fds[0], fds[1:]
 	if _, err := unix.Setsid(); err != nil {
 		return ruleset, err
 	}
@@ -161,7 +164,10 @@ func (i *initProcess) launch(ruleset int, started chan<- forked) bool {
 	if err != nil {
 		return false
 	}
-	m, _, err := i.conn.recv()
+	m, fds, err := i.conn.recv()
+	for ; err == nil && m.Kind == kindKeep; m, fds, err = i.conn.recv() {
+		i.kept.keep(m, fds)
+	}
 	if err != nil || m.Kind != kindGo {
 		proceed <- false
 		return false
@@ -241,23 +247,30 @@ func (i *initProcess) fail(step string, err error) {
 // tree. A supervisor that is gone without a word has died.
 func (i *initProcess) obey(done <-chan struct{}) {
 	leaving := false
-	held := map[int][]int{}
+	held := map[int][]int{allHeld: i.hooks}
 	for {
 		m, fds, err := i.conn.recv()
 		switch {
 		case err != nil:
-			if !leaving {
-				i.order.Terminal.restoreModes()
+			if leaving {
+				return
 			}
+			i.order.Terminal.restoreModes()
 			select {
 			case <-done:
+				i.kept.save()
 				return
 			default:
 			}
 			i.end()
+			i.kept.save()
 			os.Exit(125)
 		case m.Kind == kindLeave:
 			leaving = true
+		case m.Kind == kindKeep:
+			i.kept.keep(m, fds)
+		case m.Kind == kindUnkeep:
+			i.kept.drop(uint32(m.PID))
 		case m.Kind == kindEnd:
 			i.end()
 		case m.Kind == kindSignal:
@@ -268,16 +281,15 @@ func (i *initProcess) obey(done <-chan struct{}) {
 			i.resume()
 		case m.Kind == kindHold:
 			held[m.PID] = append(held[m.PID], fds...)
+		case m.Kind == kindDrop && m.PID == allHeld:
+			for number, fds := range held {
+				go closeAll(fds)
+				delete(held, number)
+			}
 		case m.Kind == kindDrop:
 			go closeAll(held[m.PID]) // hooks take their time to be detached
 			delete(held, m.PID)
 		}
-	}
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
 	}
 }
 

@@ -20,8 +20,9 @@
 //
 // Who dies, and what then holds:
 //   - The supervisor: its end of the socket closes, init kills the tree, puts the
-//     modes of the supervisor's terminal back, and exits. Until then every guarded call fails with ENOSYS, as the listener
-//     is closed.
+//     modes of the supervisor's terminal back, saves what the kept rings hold (package
+//     ring), and exits. Until then every guarded call fails with ENOSYS, as the
+//     listener is closed.
 //   - Init: the supervisor reads end of file, is a subreaper itself, and kills
 //     the tree.
 //   - The command: init reports its status, ends what it left running, and
@@ -79,9 +80,9 @@ type IDs struct {
 // message is one datagram of the protocol, either way.
 type message struct {
 	Kind kind
-	// PID is the command; of hold and drop it is the number of what is held.
+	// PID is the command; of hold, drop, keep and unkeep the number of what is held.
 	PID int
-	// Status is a raw wait status, Signal a signal number.
+	// Status is a raw wait status, of keep a ring's size. Signal is a signal number.
 	Status uint32
 	Signal int
 	// Errno and Step say what failed.
@@ -108,6 +109,8 @@ const (
 	kindLeave     kind = "leave"
 	kindHold      kind = "hold"
 	kindDrop      kind = "drop"
+	kindKeep      kind = "keep"
+	kindUnkeep    kind = "unkeep"
 )
 
 // chunk is the largest part of a message in one packet: an order with a large

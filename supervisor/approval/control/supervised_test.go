@@ -184,7 +184,7 @@ func superviseTask(g *ground, mode string) (*report, error) {
 }
 
 func runTask(g *ground, cfg tracer.Config) error {
-	l, err := tracer.Prepare()
+	l, err := tracer.Prepare(false)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,89 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/ring"
+)
+
+// Keep has init hold the session's directory, in which it saves what the rings hold
+// should this process die, and the lock by which the session is alive until then.
+// Both stay the caller's.
+func (p *Process) Keep(dir, lock int) error {
+	return p.tell(message{Kind: kindKeep}, dir, lock)
+}
+
+// KeepRing has init hold a ring. Its number is not 0 and its own; the descriptor
+// stays the caller's. What is in a ring whose number is told again is not saved any
+// more.
+func (p *Process) KeepRing(h ring.Held) error {
+	return p.tell(message{Kind: kindKeep, PID: int(h.Number), Status: uint32(h.Size)}, h.FD)
+}
+
+// DropRing ends what KeepRing began: all of the ring is safe.
+func (p *Process) DropRing(number uint32) error {
+	err := p.tell(message{Kind: kindUnkeep, PID: int(number)})
+	if errors.Is(err, ErrInitDied) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		return nil
+	}
+	return err
+}
+
+func (p *Process) tell(m message, fds ...int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left {
+		return ErrInitDied
+	}
+	return p.conn.send(m, fds...)
+}
+
+// kept is what init holds for a supervisor that dies. It is for one goroutine.
+type kept struct {
+	dir   int   // of the session, if has is set
+	has   bool  // whether there is anything to save to
+	lock  []int // held, nothing more
+	rings []ring.Held
+}
+
+func (k *kept) keep(m message, fds []int) {
+	switch {
+	case m.PID == 0 && len(fds) > 0:
+		k.dir, k.has, k.lock = fds[0], true, fds[1:]
+	case len(fds) == 1:
+		k.drop(uint32(m.PID))
+		k.rings = append(k.rings, ring.Held{Number: uint32(m.PID), FD: fds[0], Size: int(m.Status)})
+	}
+}
+
+func (k *kept) drop(number uint32) {
+	k.rings = slices.DeleteFunc(k.rings, func(h ring.Held) bool {
+		if h.Number != number {
+			return false
+		}
+		unix.Close(h.FD)
+		return true
+	})
+}
+
+// save saves what the rings hold. Nobody writes into them any more. What cannot be
+// saved is said where the command's own output goes: nobody else is left to hear it.
+func (k *kept) save() {
+	if !k.has {
+		return
+	}
+	if err := ring.Save(k.dir, k.rings); err != nil {
+		fmt.Fprintln(os.Stderr, "reeve-init: records of a killed session are lost:", err)
+	}
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
