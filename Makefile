@@ -116,7 +116,7 @@ test-root: ## run the tests of the kernel's side and the black box tests as root
 VM_KERNELS  ?= 6.12 6.1
 VM_ENGINE   ?= lsm
 VM_PACKAGES ?= ./bpf ./tracer ./tracer/landlock ./tracer/lsm ./tracer/probe ./tracer/proc ./tracer/seccomp ./tracer/witness
-VM_ROWS     ?= Test(Hooks|Peers|Races|ExecRaces|Programs|Attributes|Names|Daemon|SupervisorDies|KilledRecords)$$ \
+VM_ROWS     ?= Test(Hooks|Automatic|Peers|Races|ExecRaces|Programs|Attributes|Names|Daemon|SupervisorDies|KilledRecords)$$ \
 	Test(ForeignEntry|Ring|Openat2|UnknownCalls|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Argv|Internet|InternetRaces|Unix)$$
 VM_OTHER    ?= Test(UnknownCalls|Programs|Listen)$$
 VM_LIMIT    ?= 15m

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -110,7 +111,8 @@ type Publisher struct {
 	closing bool
 	ended   bool
 	totals  Totals
-	lastErr error // of the bus
+	lastErr error       // of the bus
+	failing atomic.Bool // lastErr is not nil; it is set with mu
 }
 
 type waiter struct {
@@ -251,7 +253,7 @@ func (p *Publisher) signal() {
 func (p *Publisher) Attach(bus Bus) {
 	p.mu.Lock()
 	p.bus = bus
-	p.lastErr = nil // it was another's
+	p.fails(nil) // it was another's
 	p.mu.Unlock()
 	p.signal()
 }
@@ -286,6 +288,15 @@ func (p *Publisher) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lastErr
+}
+
+// Failing is whether Err is an error, for those who must know at every call.
+func (p *Publisher) Failing() bool { return p.failing.Load() }
+
+// fails notes how the bus does. Call with mu.
+func (p *Publisher) fails(err error) {
+	p.lastErr = err
+	p.failing.Store(err != nil)
 }
 
 // Totals counts so far.

@@ -133,10 +133,11 @@ func (w *window) answer() {
 	}
 	p.mu.Lock()
 	if acked > 0 {
-		p.totals.Acked, p.lastErr = acked, nil
+		p.totals.Acked = acked
+		p.fails(nil)
 	}
 	if failed != nil {
-		p.lastErr = fmt.Errorf("publish: %w", failed)
+		p.fails(fmt.Errorf("publish: %w", failed))
 	}
 	due, err := w.dueWaiters()
 	p.mu.Unlock()

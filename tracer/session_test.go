@@ -30,6 +30,8 @@ func (r *recorder) Record(e event.Event) {
 	r.events = append(r.events, e)
 }
 
+func (r *recorder) Failing() bool { return false }
+
 func (r *recorder) RecordAcked(_ context.Context, e event.Event) error {
 	r.Record(e)
 	return nil

@@ -16,7 +16,7 @@ import (
 )
 
 // automatic names the engines that --engine auto takes, the best first.
-var automatic = []string{probe.UnotifyRoot, probe.Unotify}
+var automatic = []string{probe.LSM, probe.UnotifyRoot, probe.Unotify}
 
 func doctorCommand() *cli.Command {
 	return &cli.Command{
@@ -135,11 +135,7 @@ func (d *diagnosis) printEngine(w io.Writer, colours ink, e probe.Engine) {
 			why = "without: " + strings.Join(e.Weaker, "; ")
 		}
 	}
-	switch {
-	case slices.Contains(automatic, e.Name):
-	case e.Name == probe.LSM && e.Holds:
-		why = strings.TrimPrefix(why+"; with --engine lsm", "; ")
-	case e.Name != probe.LSM:
+	if !slices.Contains(automatic, e.Name) {
 		why = strings.TrimPrefix(why+"; not in this version", "; ")
 	}
 	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s  engine %s  %s", word, pad(e.Name, 14), sanitize(why)), " "))

@@ -9,18 +9,24 @@ import (
 	"github.com/reeve-audit/reeve/tracer/lsm"
 )
 
-// chooseEngine lowers the policy for the engine that was asked for. "auto" is
-// unotify until lsm holds all that it does, see the engines in README.md.
+// engineAuto is the best engine that can be had, by trying: lsm, else unotify.
+const engineAuto = "auto"
+
+// chooseEngine lowers the policy for the engine that was asked for.
 func (l *live) chooseEngine(launcher *tracer.Launcher) (err error) {
-	if l.opts.engine == tracer.EngineLSM && os.Geteuid() == 0 {
+	root := os.Geteuid() == 0
+	switch {
+	case l.opts.engine == tracer.EngineLSM && !root:
+		return withHint(errors.New("engine lsm: only root can load its programs"), "run reeve as root, with --user NAME for the command, or use --engine auto")
+	case l.opts.engine == tracer.EngineLSM:
 		if err := l.loadHooks(launcher); err != nil {
 			return withHint(fmt.Errorf("engine lsm: %w", err), "`reeve doctor` says what is missing; --engine auto takes what this machine has")
 		}
-		l.engine = tracer.EngineLSM
 		return nil
-	}
-	if l.opts.engine == tracer.EngineLSM {
-		return withHint(errors.New("engine lsm: only root can load its programs"), "run reeve as root, with --user NAME for the command, or use --engine auto")
+	case l.opts.engine == engineAuto && root && lsm.Promising():
+		if l.loadHooks(launcher) == nil {
+			return nil
+		} // unotify holds the same policy; doctor says why there are no hooks
 	}
 	l.engine = tracer.EngineUnotify
 	l.plan, err = l.policy.Lower()
@@ -39,6 +45,6 @@ func (l *live) loadHooks(launcher *tracer.Launcher) error {
 	if err := launcher.LoadHooks(plan.Hooks, l.opts.strict); err != nil {
 		return err
 	}
-	l.plan = plan
+	l.plan, l.engine = plan, tracer.EngineLSM
 	return nil
 }

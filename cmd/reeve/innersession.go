@@ -57,6 +57,14 @@ func (in *innerSession) over() bool {
 	return in.ended
 }
 
+// Failing reports that the bus refuses records at the moment.
+func (in *innerSession) Failing() bool {
+	if in.over() {
+		return in.outer.Failing()
+	}
+	return in.tap.Failing()
+}
+
 // RecordAcked is Record that waits for the bus.
 func (in *innerSession) RecordAcked(ctx context.Context, e event.Event) error {
 	if in.over() {

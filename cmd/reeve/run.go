@@ -10,6 +10,7 @@ import (
 
 	"github.com/reeve-audit/reeve/supervisor/approval/terminal"
 	"github.com/reeve-audit/reeve/supervisor/policy"
+	"github.com/reeve-audit/reeve/tracer"
 )
 
 // Statuses of run that are not the command's own; statusReeve is the third.
@@ -42,7 +43,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "policy", TakesFile: true, Usage: "policy `FILE` for this session (repeatable)"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the profile to run under (default: what the policy says, else " + policy.DefaultProfile + ")"},
 			&cli.StringSliceFlag{Name: "workspace", TakesFile: true, Usage: "`DIR` the session works in (default: the working directory)"},
-			&cli.StringFlag{Name: "engine", Value: "auto", Usage: "auto, unotify or lsm (BPF LSM, which needs root and bpf in the lsm= list; auto is unotify)"},
+			&cli.StringFlag{Name: "engine", Value: engineAuto, Usage: "lsm (BPF LSM, which needs root and bpf in the lsm= list), unotify, or auto: lsm where it can be had"},
 			&cli.StringFlag{Name: "ask", Value: askAuto, Usage: "who answers what the policy asks about: tty (you, on this terminal), control (reeve asks on another terminal), bus (also whoever may publish on reeve.answers.> at the --nats server), deny (nobody) or auto (tty on a terminal, else deny)"},
 			&cli.DurationFlag{Name: "ask-timeout", Value: time.Minute, Usage: "how long a question waits before it is denied"},
 			&cli.StringFlag{Name: "audit", Value: "async", Usage: "strict releases each operation only when its record is on the bus; async batches"},
@@ -111,7 +112,7 @@ func parseRun(c *cli.Context) (*runOptions, error) {
 		return nil, withHint(errors.New("no command given"), "reeve run -- COMMAND [ARG...]")
 	}
 	switch engine := c.String("engine"); engine {
-	case "auto", "lsm", "unotify":
+	case engineAuto, tracer.EngineLSM, tracer.EngineUnotify:
 		o.engine = engine
 	case "ptrace":
 		return nil, withHint(fmt.Errorf("engine %s is not part of this version", engine), "use --engine auto; `reeve doctor` lists what this machine has")

@@ -39,6 +39,9 @@ func (t *tap) RecordAcked(ctx context.Context, e event.Event) error {
 	return t.stream.pub.RecordAcked(ctx, e)
 }
 
+// Failing reports that the bus refuses records at the moment.
+func (t *tap) Failing() bool { return t.stream.pub.Failing() }
+
 func (t *tap) look(e *event.Event) {
 	if e.Op != event.OpExec || e.Action == event.ActionAllow {
 		return

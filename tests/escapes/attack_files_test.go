@@ -202,7 +202,8 @@ func TestAttackStalls(t *testing.T) {
 	}
 }
 
-// TestAttackFullDisk: a session that cannot be recorded any more ends (I1).
+// TestAttackFullDisk: a session that cannot be recorded any more ends, and little
+// of what it does until then is without a record (I1).
 func TestAttackFullDisk(t *testing.T) {
 	trial.NeedRoot(t)
 	for _, fills := range []bool{false, true} {
@@ -212,8 +213,9 @@ func TestAttackFullDisk(t *testing.T) {
 				trial.Skip(t, "tmpfs", err.Error())
 			}
 			t.Cleanup(func() { unix.Unmount(g.State, unix.MNT_DETACH) })
-			cmd := start(t, g, g.Command(trial.Options{}, "/bin/sh", "-c",
-				"i=0; while [ $i -lt 40 ]; do ./victim loop open "+trial.Attempts(500)+" ok.txt; echo >> beats; sleep 0.1; i=$((i+1)); done"))
+			said := filepath.Join(t.TempDir(), "said")
+			cmd := start(t, g, append([]string{"/bin/sh", "-c", `exec "$@" 2>` + said, "sh"}, g.Command(trial.Options{}, "/bin/sh", "-c",
+				"i=0; while [ $i -lt 40 ]; do ./victim loop open "+trial.Attempts(2000)+" ok.txt; echo >> beats; sleep 0.1; i=$((i+1)); done")...))
 			ended := make(chan int, 1)
 			go func() { ended <- trial.ExitStatus(cmd.Wait()) }()
 			if !waitFor(t, 10*time.Second, func() bool { return len(read(g, "ws/beats")) > 2 }) {
@@ -232,11 +234,32 @@ func TestAttackFullDisk(t *testing.T) {
 			if n := len(read(g, "ws/beats")); n >= 40 {
 				t.Errorf("the session did all its work unrecorded")
 			}
+			if lost := lostOf(t, said); lost == 0 || lost > 2000 {
+				t.Errorf("%d operations without a record, want some and at most 2000", lost)
+			}
 			if !waitFor(t, 2*time.Second, func() bool { return len(g.Processes()) == 0 }) {
 				t.Errorf("processes left behind: %v", g.Processes())
 			}
 		})
 	}
+}
+
+// lostOf reads how many records could not be kept in what reeve wrote to a file.
+func lostOf(t *testing.T, file string) int {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(\d+) of \d+ records are not acked`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("it does not say what was lost: %s", text)
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // fillDisk leaves no byte free below dir.

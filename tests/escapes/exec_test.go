@@ -57,6 +57,29 @@ func TestExecRaces(t *testing.T) {
 	}
 }
 
+// TestExecPair: of two threads that exec at once each is held to what was judged of
+// its own, and none is killed for the other's.
+func TestExecPair(t *testing.T) {
+	for name, second := range map[string]string{"both allowed": "{ws}/p1/x/tool", "one denied": "{ws}/p2/x/tool"} {
+		t.Run(name, func(t *testing.T) {
+			tiers(t, false, func(t *testing.T, nobody bool) {
+				o := trial.Options{Policy: true, Timeout: 2 * time.Minute}
+				argv := []string{"{victim}", "exec-pair", trial.Attempts(600), "{ws}/p1/x/tool", second}
+				c := trial.NewGround(t, nobody).Native(o, argv...)
+				if !strings.Contains(c.Stdout, "killed=0 failed=0") || name == "one denied" && strings.Contains(c.Stdout, "reached=0") {
+					t.Fatalf("control: %s", c.Text())
+				}
+				r := trial.NewGround(t, nobody).Supervised(o, argv...)
+				t.Logf("%s%v", r.Stdout, r.Took.Round(time.Millisecond))
+				n, ran, reached := scores(t, r)
+				if ran != n || reached != 0 || !strings.Contains(r.Stdout, "killed=0 failed=0") {
+					t.Errorf("status %d: %s", r.Status, r.Text())
+				}
+			})
+		})
+	}
+}
+
 // manifest is the manifest in the session's first record.
 func manifest(r *trial.Result) string {
 	for _, e := range r.Events {

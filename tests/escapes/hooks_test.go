@@ -1,6 +1,7 @@
 package escapes_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -75,6 +76,34 @@ func TestHooks(t *testing.T) {
 		r.opt, r.root = underOpened, true
 		t.Run(r.id+"/"+r.name, func(t *testing.T) { tiers(t, true, func(t *testing.T, nobody bool) { r.try(t, nobody) }) })
 	}
+}
+
+// TestAutomatic: what doctor says that run takes is what it takes, and where the
+// hooks can be had, root's sessions have them.
+func TestAutomatic(t *testing.T) {
+	hooked := trial.Engine() == "lsm"
+	tiers(t, hooked, func(t *testing.T, nobody bool) {
+		g := trial.NewGround(t, nobody)
+		t.Setenv("REEVE_ENGINE", "") // leaves the choice to reeve
+		out := g.Verb("doctor", "--json")
+		var said struct{ Engine string }
+		if err := json.Unmarshal([]byte(out.Stdout), &said); err != nil {
+			t.Fatalf("%v: %s", err, out.Text())
+		}
+		want, _, _ := strings.Cut(said.Engine, " ")
+		if hooked && want != "lsm" {
+			t.Errorf("doctor says that run takes %q: %s", said.Engine, out.Stdout)
+		}
+		r := g.Supervised(trial.Options{}, "/bin/true")
+		for _, e := range r.Events {
+			if e.Engine != want {
+				t.Fatalf("engine %q, doctor says %q: %s", e.Engine, said.Engine, e.String())
+			}
+		}
+		if len(r.Events) == 0 {
+			t.Errorf("no events: %s", r.Text())
+		}
+	})
 }
 
 // TestPeers: a call that is not what it was when somebody looked (K10, K15, N05).

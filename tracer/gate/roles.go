@@ -54,6 +54,10 @@ type Recorder interface {
 	Record(event.Event)
 	// RecordAcked returns when the bus has the event, or with an error.
 	RecordAcked(context.Context, event.Event) error
+	// Failing reports that the bus refuses events at the moment. Until it takes them
+	// again every decision waits for its event, as with Config.Strict: what cannot be
+	// recorded must not happen. It is asked at every call.
+	Failing() bool
 }
 
 // FileID names a file by st_dev and inode.

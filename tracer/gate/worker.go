@@ -28,6 +28,8 @@ type worker struct {
 	view  proc.View
 	start time.Time
 	tries int
+	// strict calls wait for their event.
+	strict bool
 	// quiet calls name no object and are not recorded.
 	quiet bool
 	// grants are the answers that this call has got, asked is what it has to ask
@@ -72,7 +74,7 @@ type outcome struct {
 	req event.Request
 	d   event.Decision
 	// act carries the decision out. It runs after the event is acknowledged in
-	// strict mode, before it is recorded otherwise. nil means continue or deny.
+	// strict calls, before it is recorded otherwise. nil means continue or deny.
 	act func() answer
 	// undo lets go of what act would have used, when act is not to run.
 	undo func()
@@ -85,7 +87,7 @@ func (w *worker) serve(n *seccomp.Notification) (again bool) {
 
 // resume is serve with the answers to what was asked since start.
 func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant) (again bool) {
-	w.n, w.start, w.grants, w.tries, w.quiet, w.th = n, start, grants, 0, false, nil
+	w.n, w.start, w.grants, w.tries, w.quiet, w.strict, w.th = n, start, grants, 0, false, w.g.cfg.Strict, nil
 	w.m = w.g.members.main()
 	defer func() {
 		if p := recover(); p != nil {
@@ -117,7 +119,8 @@ func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant
 		w.unknown()
 		return false
 	}
-	if w.inline && (w.g.cfg.Strict || w.call.waits) {
+	w.strict = w.g.cfg.Strict || m.Recorder.Failing()
+	if w.inline && (w.strict || w.call.waits) {
 		return true
 	}
 	if w.g.cfg.Verifier == nil && !w.verify() {
@@ -258,7 +261,7 @@ func (w *worker) finish(out outcome) (again, wait bool) {
 		w.conclude(&out.req, out.d, answer{cont: true})
 		return false, false
 	}
-	if w.g.cfg.Strict && !w.quiet {
+	if w.strict && !w.quiet {
 		// Said before it is done: the result is not known yet.
 		if err := w.acked(&out.req, out.d, 0); err != nil {
 			out.drop()
@@ -272,7 +275,7 @@ func (w *worker) finish(out outcome) (again, wait bool) {
 		return true, a.wait
 	case a.denied != nil:
 		w.conclude(&out.req, *a.denied, a)
-	case w.g.cfg.Strict && !w.quiet:
+	case w.strict && !w.quiet:
 		w.send(a)
 	default:
 		w.conclude(&out.req, out.d, a)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -27,6 +29,14 @@ var (
 // Available says whether LSM programs work here; nil says that they do. It tries
 // once.
 var Available = sync.OnceValue(try)
+
+// Promising says whether it is worth trying. Where bpf is not among the kernel's
+// security modules, as most distributions have it, no start should pay for a try;
+// where it is, or that cannot be read, Available is the proof.
+func Promising() bool {
+	modules, err := os.ReadFile("/sys/kernel/security/lsm")
+	return err != nil || slices.Contains(strings.Split(strings.TrimSpace(string(modules)), ","), "bpf")
+}
 
 // try loads one that refuses a harmless call of one
 // thread of ours, and sees it refused.

@@ -158,6 +158,50 @@ static int run_argv_flip(int argc, char **argv)
 	return 0;
 }
 
+static void *exec_pair(void *arg)
+{
+	char **args = arg;
+
+	execv(args[0], args + 1);
+	return NULL;
+}
+
+/*
+ * Two threads of one process exec at once, N times: GOOD with one word or another,
+ * or the second of them BAD. Of two that may run, the later one replaces, or ends,
+ * the other's program.
+ */
+static int run_exec_pair(int argc, char **argv)
+{
+	long ran = 0, reached = 0, killed = 0, failed = 0;
+
+	if (argc < 4)
+		return 64;
+	char *first[] = { argv[2], "tool", "ran", "one", NULL };
+	char *second[] = { argv[3], "tool", "ran", "two", NULL };
+	for (long i = 0, n = number(argv[1]); i < n; i++) {
+		int status = 0;
+		pid_t pid = fork();
+
+		if (pid < 0)
+			die("fork");
+		if (!pid) {
+			spawn_thread(exec_pair, i % 2 ? second : first);
+			usleep(i % 60);
+			exec_pair(i % 2 ? first : second);
+			pause(); /* for the other's */
+		}
+		waitpid(pid, &status, 0);
+		killed += WIFSIGNALED(status);
+		ran += WIFEXITED(status) && WEXITSTATUS(status) == RAN_GOOD;
+		reached += WIFEXITED(status) && WEXITSTATUS(status) == RAN_BAD;
+		failed += WIFEXITED(status) && WEXITSTATUS(status) < RAN_GOOD;
+	}
+	printf("attempts=%ld opened=%ld reached=%ld killed=%ld failed=%ld\n",
+	       ran + reached + killed + failed, ran + reached, reached, killed, failed);
+	return 0;
+}
+
 /* Runs PATH by a descriptor: alone, by fexecve's name, from memory. */
 static char *flip_args[4], *flip_path;
 static const char *flip_program;
@@ -293,6 +337,7 @@ const struct technique exec_techniques[] = {
 	{ "exec-flip", run_exec_flip, "N GOOD BAD" },
 	{ "exec-swap", run_exec_swap, "N LINK GOOD BAD" },
 	{ "argv-show", run_argv_show, "WORD" },
+	{ "exec-pair", run_exec_pair, "N FIRST SECOND" },
 	{ "argv-flip", run_argv_flip, "N VICTIM" },
 	{ "script-flip", run_script_flip, "N SCRIPT INTERPRETER" },
 	{ "exec-fd", run_exec_fd, "empty|proc|memfd|memfd-proc PATH" },
