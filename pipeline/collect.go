@@ -37,7 +37,8 @@ type Source interface {
 
 // Store keeps deliveries. Append returns when all of d is kept; a record of d
 // that it already has, by session and seq, is not kept twice, so the same
-// delivery, or a part of it in another delivery, may be appended again.
+// delivery, or a part of it in another delivery, may be appended again. The records
+// of d are another's once it has returned nil.
 type Store interface {
 	Append(ctx context.Context, d event.Delivery) error
 }
@@ -70,7 +71,8 @@ type Collector struct {
 	stop    stopper
 	stored  uint64
 	refused uint64
-	acked   int // messages since the last Trim
+	acked   int             // messages since the last Trim
+	free    [][]event.Event // of batches that are stored
 }
 
 // NewCollector wires a Collector; it is for one goroutine, Stop excepted.
@@ -178,6 +180,9 @@ func (c *Collector) add(g *gathered, msgs []Message) {
 	for _, m := range msgs {
 		g.seen++
 		var b event.Batch
+		if n := len(c.free); n > 0 {
+			b.Events, c.free = c.free[n-1], c.free[:n-1]
+		}
 		if err := b.UnmarshalBinary(m.Data); err != nil {
 			c.refused++
 			c.cfg.Log.Error("a message of the stream is no batch of records; it is left out",
@@ -218,6 +223,9 @@ func (c *Collector) deliver(ctx, waiting context.Context, g *gathered) error {
 		if !pause(again, backoff(attempt)) {
 			return fmt.Errorf("collect %s %d-%d: %w", g.d.Stream, g.d.First, g.d.Last, errors.Join(err, ctx.Err()))
 		}
+	}
+	for i := range g.d.Batches {
+		c.free = append(c.free, g.d.Batches[i].Events)
 	}
 	c.stored += uint64(g.rows)
 	c.ack(ctx, g.msgs)

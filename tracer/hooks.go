@@ -29,6 +29,7 @@ type hooks struct {
 	session  *Session // nil when it is over
 	clock    clock
 	index    atomic.Int64 // of the session inside that they are of, 0 of the session itself
+	wall     wall
 
 	mu    sync.Mutex // guards named
 	named map[question]event.Decision
@@ -44,11 +45,12 @@ type question struct {
 	target string
 }
 
-// maxNamed is how many decisions are remembered. To find the rule of a refusal
-// takes a look at every rule, and what is refused once is often asked again.
+// maxNamed is how many decisions about what was refused are remembered. To find the
+// rule of a refusal takes a look at every rule, and what is refused once is often
+// asked again. What is allowed is found faster than remembered.
 const maxNamed = 4096
 
-// name is the decider's decision about one path.
+// name is the decider's decision about one path that was refused.
 func (h *hooks) name(req *event.Request) event.Decision {
 	q := question{req.Op, req.Access, req.Object.Kind, req.Object.Own, req.Object.Path, req.Target.Path}
 	h.mu.Lock()
@@ -140,11 +142,19 @@ func (h *hooks) Access(a lsm.Access) {
 	recorder, index := h.recorderOf(&a)
 	a.Origin.Inner = uint32(index)
 	recorder.Record(event.Event{
-		Time: h.clock.wall(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
+		Time: h.time(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
 		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target,
 		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "lsm", Errno: a.Errno,
 		Origin: a.Origin,
 	})
+}
+
+// time is the time of day of what happened at a time since boot.
+func (h *hooks) time(boot uint64) time.Time {
+	if h.clock.past() {
+		return h.clock.wall(boot)
+	}
+	return h.wall.time(boot)
 }
 
 // recorderOf is the recorder of the innermost session that the task is of, and that
@@ -223,8 +233,11 @@ func kindOfMode(mode uint32) event.ObjectKind {
 // hook did, the hook is what counted.
 func (h *hooks) decision(req *event.Request, a *lsm.Access) event.Decision {
 	var d event.Decision
-	if a.Why <= lsm.WhyAsk && req.Object.Kind != event.ObjectKernel && h.decider != nil {
+	switch named := a.Why <= lsm.WhyAsk && req.Object.Kind != event.ObjectKernel && h.decider != nil; {
+	case named && a.Refused:
 		d = h.name(req)
+	case named:
+		d = h.decider.Decide(req)
 	}
 	switch {
 	case !a.Refused:

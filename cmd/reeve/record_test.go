@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/reeve-audit/reeve/pipeline"
 	"github.com/reeve-audit/reeve/pipeline/bus"
+	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/storage/sqlite"
 	"github.com/reeve-audit/reeve/supervisor/policy"
 	"github.com/reeve-audit/reeve/supervisor/session"
@@ -139,17 +139,37 @@ func leaveInStream(st *session.State, batch *event.Batch) error {
 	return errors.Join(err, b.Close())
 }
 
-// scriptTamper is `tamper SQL`: it changes the script's store behind reeve's back.
+// tampering is what scriptTamper can do to a record; false takes it away.
+var tampering = map[string]func(*event.Event) bool{
+	"deny":   func(e *event.Event) bool { e.Action, e.Errno = event.ActionDeny, 13; return true },
+	"allow":  func(e *event.Event) bool { e.Action, e.Errno = event.ActionAllow, 0; return true },
+	"former": func(e *event.Event) bool { e.Detail = strings.ReplaceAll(e.Detail, `"basis"`, `"former"`); return true },
+	"drop":   func(*event.Event) bool { return false },
+}
+
+// scriptTamper is `tamper SESSION SEQ CHANGE`: it changes a record in the script's
+// store behind reeve's back, and leaves its chain value as it was.
 func scriptTamper(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: tamper SQL")
+	if neg || len(args) != 3 || tampering[args[2]] == nil {
+		ts.Fatalf("usage: tamper SESSION SEQ deny|allow|former|drop")
 	}
-	db, err := sql.Open("sqlite", filepath.Join(ts.Getenv("REEVE_STATE"), "reeve.db"))
+	ctx := context.Background()
+	store, err := sqlite.New(filepath.Join(ts.Getenv("REEVE_STATE"), "reeve.db"), sqlite.Config{})
 	ts.Check(err)
-	res, err := db.Exec(args[0])
-	ts.Check(err)
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		ts.Fatalf("tamper: nothing was changed: %v", err)
+	var d event.Delivery
+	found := false
+	for e, err := range store.Events(ctx, storage.Query{Session: args[0]}) {
+		ts.Check(err)
+		if fmt.Sprint(e.Seq) == args[1] {
+			found = true
+			if !tampering[args[2]](&e) {
+				continue
+			}
+		}
+		d.Batches = append(d.Batches, event.Batch{Session: e.Session, First: e.Seq, Last: e.Seq, Events: []event.Event{e}})
 	}
-	ts.Check(db.Close())
+	if !found {
+		ts.Fatalf("tamper: session %s has no record %s", args[0], args[1])
+	}
+	ts.Check(errors.Join(store.Remove(ctx, args[0]), store.Append(ctx, d), store.Close()))
 }

@@ -28,7 +28,7 @@ func refuse(t *testing.T, file string, d time.Duration) {
 	}
 	db, err := sql.Open("sqlite", file)
 	if err == nil {
-		_, err = db.Exec("CREATE TRIGGER no BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'not now'); END")
+		_, err = db.Exec("CREATE TRIGGER no BEFORE INSERT ON blocks BEGIN SELECT RAISE(ABORT, 'not now'); END")
 	}
 	if err != nil {
 		t.Fatal(err)

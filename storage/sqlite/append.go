@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
-// pruneEvery is after how many rows the bounds are looked at while writing.
+// pruneEvery is after how many records the bounds are looked at while writing.
 const pruneEvery = 1 << 18
 
 // Append keeps a delivery in one transaction; see storage.Writer.
@@ -23,11 +22,16 @@ func (s *Store) Append(ctx context.Context, d event.Delivery) error {
 	if err := s.writer(ctx); err != nil {
 		return err
 	}
-	sids := make(map[string]int64)
+	sessions := make(map[string]*growing)
 	err := transact(ctx, s.conn, func() error {
 		for i := range d.Batches {
-			if err := s.appendBatch(ctx, &d.Batches[i], sids); err != nil {
+			if err := s.appendBatch(ctx, &d.Batches[i], sessions); err != nil {
 				return fmt.Errorf("append %s: %w", d.Batches[i].ID(), err)
+			}
+		}
+		for id, g := range sessions {
+			if err := errors.Join(s.flush(ctx, g), g.sum.update(ctx, s.updateSession, g.sid)); err != nil {
+				return fmt.Errorf("append to session %s: %w", id, err)
 			}
 		}
 		return nil
@@ -35,8 +39,9 @@ func (s *Store) Append(ctx context.Context, d event.Delivery) error {
 	if err != nil {
 		return fmt.Errorf("store %s: %w", s.path, err)
 	}
-	for id, sid := range sids {
-		s.sids[id] = sid
+	for id, g := range sessions {
+		s.sids[id] = g.sid
+		s.records = g.open.records[:0]
 	}
 	for i := range d.Batches {
 		s.rows += len(d.Batches[i].Events)
@@ -61,29 +66,53 @@ func (s *Store) writer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("store %s: %w", s.path, err)
 	}
-	// The driver's own statement: what database/sql does for each of the 60
-	// values of a row costs more than SQLite.
+	// To make and remove the log's files costs more than what a short session
+	// writes; they stay, empty.
 	err = conn.Raw(func(dc any) error {
-		p, ok := dc.(driver.ConnPrepareContext)
-		if !ok {
-			return errors.New("bug: the driver cannot prepare")
-		}
-		// To make and remove the log's files costs more than what a short session
-		// writes; they stay, empty.
 		if f, ok := dc.(sqlite.FileControl); ok {
-			if _, err := f.FileControlPersistWAL("main", 1); err != nil {
-				return err
-			}
+			_, err := f.FileControlPersistWAL("main", 1)
+			return err
 		}
-		s.insert, err = p.PrepareContext(ctx, insertEvent)
-		return err
+		return nil
 	})
+	if err == nil {
+		err = s.statements.prepare(ctx, conn)
+	}
 	if err != nil {
 		return errors.Join(s.lasting(ctx, fmt.Errorf("store %s: %w", s.path, err)), conn.Close())
 	}
 	s.conn = conn
-	s.args = make([]driver.NamedValue, 1+len(eventColumns))
 	return nil
+}
+
+// statements are what each Append asks and does.
+type statements struct{ session, newSession, updateSession, insertBlock *sql.Stmt }
+
+func (p *statements) prepare(ctx context.Context, conn *sql.Conn) error {
+	for _, v := range []struct {
+		to   **sql.Stmt
+		text string
+	}{
+		{&p.newSession, `INSERT INTO sessions (id, start_ns, end_ns, events, last_seq, requests, denied, asked, lost, ended)
+			VALUES (?, 9223372036854775807, 0, 0, 0, 0, 0, 0, 0, 0) RETURNING sid`},
+		{&p.session, `SELECT sid, last_seq FROM sessions WHERE id = ?`},
+		{&p.updateSession, `UPDATE sessions SET
+			start_ns = min(start_ns, ?), end_ns = max(end_ns, ?), events = events + ?,
+			last_seq = max(last_seq, ?), requests = requests + ?, denied = denied + ?,
+			asked = asked + ?, lost = min(min(lost, 2305843009213693952) + ?, 2305843009213693952), ended = max(ended, ?) WHERE sid = ?`},
+		{&p.insertBlock, `INSERT INTO blocks (sid, first, last, start_ns, end_ns, kinds, ops, actions, data)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+	} {
+		var err error
+		if *v.to, err = conn.PrepareContext(ctx, v.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *statements) close() error {
+	return errors.Join(p.session.Close(), p.newSession.Close(), p.updateSession.Close(), p.insertBlock.Close())
 }
 
 // lasting marks an error by which the file cannot be opened, unless it may pass.
@@ -94,125 +123,169 @@ func (s *Store) lasting(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", storage.ErrUnusable, err)
 }
 
-// appendBatch inserts the records of b that are not there yet.
-func (s *Store) appendBatch(ctx context.Context, b *event.Batch, sids map[string]int64) error {
-	sid, err := s.sid(ctx, b, sids)
-	if err != nil {
-		return err
-	}
-	have, err := s.have(ctx, sid, b)
-	if err != nil || len(have) == len(b.Events) {
-		return err
-	}
-	var sum tally
-	err = s.conn.Raw(func(any) error {
-		stmt, ok := s.insert.(driver.StmtExecContext)
-		if !ok {
-			return errors.New("bug: the driver's statement takes no context")
-		}
-		r := row{args: s.args}
-		for i := range b.Events {
-			e := &b.Events[i]
-			if have[e.Seq] {
-				continue
-			}
-			r.bind(sid, e)
-			if _, err := stmt.ExecContext(ctx, r.args); err != nil {
-				return fmt.Errorf("seq %d: %w", e.Seq, err)
-			}
-			sum.add(e)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return sum.update(ctx, s.conn, sid)
+// growing is a session in the course of one transaction.
+type growing struct {
+	id      string
+	sid     int64
+	lastSeq uint64 // of all that is stored, or in open
+	open    block  // without records, there is none
+	sum     tally
 }
 
-// sid is the number of b's session, made if need be.
-func (s *Store) sid(ctx context.Context, b *event.Batch, sids map[string]int64) (int64, error) {
-	if sid, ok := sids[b.Session]; ok {
-		return sid, nil
+// appendBatch keeps the records of b that are not there yet.
+func (s *Store) appendBatch(ctx context.Context, b *event.Batch, sessions map[string]*growing) error {
+	if len(b.Events) == 0 {
+		return nil
 	}
-	var sid int64
-	err := s.conn.QueryRowContext(ctx, `SELECT sid FROM sessions WHERE id = ?`, b.Session).Scan(&sid)
+	g, err := s.growing(ctx, b.Session, sessions)
+	if err != nil {
+		return err
+	}
+	if b.First > g.lastSeq {
+		return s.extend(ctx, g, b)
+	}
+	if err := s.flush(ctx, g); err != nil {
+		return err
+	}
+	have, err := s.have(ctx, g.sid, b)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(b.Events); {
+		j := i
+		for j < len(b.Events) && have[b.Events[j].Seq] == have[b.Events[i].Seq] {
+			j++
+		}
+		if !have[b.Events[i].Seq] {
+			part := b.Part(i, j)
+			if err := s.extend(ctx, g, &part); err != nil {
+				return err
+			}
+		}
+		i = j
+	}
+	return nil
+}
+
+// extend keeps the records of b, of which none is there. The first record of a
+// session, which says what it is, is a block of its own: to list sessions takes no
+// more. What is not in the form in which it is kept, or too large, goes by record.
+func (s *Store) extend(ctx context.Context, g *growing, b *event.Batch) error {
+	if len(b.Events) > 1 && (b.First == 1 || !b.Sealed(blockBytes)) {
+		for i := range b.Events {
+			one := b.Part(i, i+1)
+			if err := s.extend(ctx, g, &one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if g.open.len() == 0 && b.First == g.lastSeq+1 {
+		if err := s.reopen(ctx, g); err != nil {
+			return err
+		}
+	}
+	if g.open.len() > 0 && !g.open.takes(b) {
+		if err := s.flush(ctx, g); err != nil {
+			return err
+		}
+	}
+	if err := g.open.add(b); err != nil {
+		return err
+	}
+	for i := range b.Events {
+		g.sum.add(&b.Events[i])
+	}
+	g.lastSeq = max(g.lastSeq, b.Last)
+	return nil
+}
+
+// growing is the session of an id, made if need be.
+func (s *Store) growing(ctx context.Context, id string, sessions map[string]*growing) (*growing, error) {
+	if g, ok := sessions[id]; ok {
+		return g, nil
+	}
+	g := &growing{id: id, open: block{records: s.records}}
+	s.records = nil
+	err := s.session.QueryRowContext(ctx, id).Scan(&g.sid, &g.lastSeq)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = s.conn.QueryRowContext(ctx, `INSERT INTO sessions
-			(id, start_ns, end_ns, events, last_seq, requests, denied, asked, lost, ended)
-			VALUES (?, 9223372036854775807, 0, 0, 0, 0, 0, 0, 0, 0) RETURNING sid`, b.Session).Scan(&sid)
+		err = s.newSession.QueryRowContext(ctx, id).Scan(&g.sid)
 	}
-	if err == nil {
-		sids[b.Session] = sid
+	if err != nil {
+		return nil, err
 	}
-	return sid, err
+	sessions[id] = g
+	return g, nil
 }
 
 // have is the set of b's records that are stored already.
 func (s *Store) have(ctx context.Context, sid int64, b *event.Batch) (map[uint64]bool, error) {
-	rows, err := s.conn.QueryContext(ctx,
-		`SELECT seq FROM events WHERE sid = ? AND seq BETWEEN ? AND ?`, sid, int64(b.First), int64(b.Last))
+	have := make(map[uint64]bool)
+	err := s.ranges(ctx, have, b, `SELECT first, last FROM blocks WHERE sid = ? AND last >= ? ORDER BY last`, sid, b.First)
+	if err == nil {
+		err = s.ranges(ctx, have, b, `SELECT seq, seq FROM events WHERE sid = ? AND seq >= ? ORDER BY seq`, sid, b.First)
+	}
+	return have, err
+}
+
+// ranges adds to have what the ranges that a query tells, in order, have of b.
+func (s *Store) ranges(ctx context.Context, have map[uint64]bool, b *event.Batch, query string, args ...any) (err error) {
+	rows, err := s.conn.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { _ = rows.Close() }() // rows.Err tells
-	var have map[uint64]bool
+	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var seq int64
-		if err := rows.Scan(&seq); err != nil {
-			return nil, err
+		var first, last uint64
+		if err := rows.Scan(&first, &last); err != nil {
+			return err
 		}
-		if have == nil {
-			have = make(map[uint64]bool)
+		if first > b.Last {
+			break
 		}
-		have[uint64(seq)] = true
+		for seq := max(first, b.First); seq <= min(last, b.Last); seq++ {
+			have[seq] = true
+		}
 	}
-	return have, rows.Err()
+	return rows.Err()
 }
 
-// tally is what inserted records add to the summary of their session.
-type tally struct {
-	start, end                              int64
-	events, requests, denied, asked, ending int64
-	lost, lastSeq                           int64
+// reopen takes up the session's last block again, if it is a small one.
+func (s *Store) reopen(ctx context.Context, g *growing) error {
+	var k block
+	var data []byte
+	err := s.conn.QueryRowContext(ctx, `SELECT rowid, first, last, start_ns, end_ns, kinds, ops, actions, data FROM blocks
+		WHERE sid = ? AND last = ? AND last > 1 AND last - first < ? AND length(data) < ?`,
+		g.sid, g.lastSeq, fewRecords, fewBytes).
+		Scan(&k.rowid, &k.first, &k.last, &k.start, &k.end, &k.kinds, &k.ops, &k.actions, &data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var b event.Batch
+	if err := k.unpack(g.id, data, &b); err != nil {
+		return nil // it was altered, and stays as it is: evidence
+	}
+	k.records, err = b.AppendRecords(nil)
+	g.open = k
+	return err
 }
 
-func (t *tally) add(e *event.Event) {
-	if !e.Time.IsZero() {
-		ns := e.Time.UnixNano()
-		if t.start == 0 || ns < t.start {
-			t.start = ns
-		}
-		t.end = max(t.end, ns)
+// flush writes the open block.
+func (s *Store) flush(ctx context.Context, g *growing) error {
+	k := &g.open
+	if k.len() == 0 {
+		return nil
 	}
-	t.events++
-	t.lastSeq = max(t.lastSeq, int64(e.Seq))
-	switch e.Kind {
-	case event.KindRequest:
-		t.requests++
-		switch e.Action {
-		case event.ActionDeny:
-			t.denied++
-		case event.ActionAsk:
-			t.asked++
-		}
-	case event.KindLost:
-		t.lost += int64(min(e.Count, uint64(1<<61-t.lost)))
-	case event.KindSession:
-		if e.Op == event.OpEnd {
-			t.ending = 1
+	if k.rowid != 0 {
+		if _, err := s.conn.ExecContext(ctx, `DELETE FROM blocks WHERE rowid = ?`, k.rowid); err != nil {
+			return err
 		}
 	}
-}
-
-func (t *tally) update(ctx context.Context, conn *sql.Conn, sid int64) error {
-	if t.start == 0 {
-		t.start = 1<<63 - 1
-	}
-	_, err := conn.ExecContext(ctx, `UPDATE sessions SET
-		start_ns = min(start_ns, ?), end_ns = max(end_ns, ?), events = events + ?,
-		last_seq = max(last_seq, ?), requests = requests + ?, denied = denied + ?,
-		asked = asked + ?, lost = min(min(lost, 2305843009213693952) + ?, 2305843009213693952), ended = max(ended, ?) WHERE sid = ?`,
-		t.start, t.end, t.events, t.lastSeq, t.requests, t.denied, t.asked, t.lost, t.ending, sid)
+	s.raw, s.packed = k.pack(g.id, s.raw, s.packed)
+	_, err := s.insertBlock.ExecContext(ctx, g.sid, k.first, k.last, k.start, k.end, k.kinds, k.ops, k.actions, s.packed)
+	g.open = block{records: k.records[:0]}
 	return err
 }

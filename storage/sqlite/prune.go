@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// removeRows is how many records one transaction removes, so that writers of
-// other processes get in between; quiet is how long a session without an end
+// removeRows and removeBlocks are how much one transaction removes, so that writers
+// of other processes get in between; quiet is how long a session without an end
 // must have been silent to count as over.
 const (
-	removeRows = 5000
-	quiet      = time.Hour
+	removeRows   = 5000
+	removeBlocks = 100
+	quiet        = time.Hour
 )
 
 // Remove removes a session; see storage.Store.
@@ -44,18 +45,23 @@ func (s *Store) Remove(ctx context.Context, session string) error {
 	return nil
 }
 
+// What remove removes at a time, the last of it first.
+const (
+	deleteBlocks = `DELETE FROM blocks WHERE sid = ?1 AND last >= coalesce((SELECT last
+		FROM blocks WHERE sid = ?1 ORDER BY last DESC LIMIT 1 OFFSET ?2 - 1), 0)`
+	deleteRows = `DELETE FROM events WHERE sid = ?1 AND seq >= coalesce((SELECT seq
+		FROM events WHERE sid = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2 - 1), 0)`
+)
+
 // remove removes the records, the last ones first, and then the summary: what
 // an interruption leaves is a session that verification calls cut off.
 func (s *Store) remove(ctx context.Context, sid int64) error {
-	for {
-		var n int64
-		err := transact(ctx, s.conn, func() error {
-			res, err := s.conn.ExecContext(ctx, `DELETE FROM events WHERE sid = ? AND seq >= coalesce((SELECT seq
-				FROM events WHERE sid = ? ORDER BY seq DESC LIMIT 1 OFFSET ?), 0)`, sid, sid, removeRows-1)
-			if err != nil {
+	for more := true; more; {
+		err := transact(ctx, s.conn, func() (err error) {
+			if more, err = s.removeSome(ctx, deleteBlocks, sid, removeBlocks); err != nil || more {
 				return err
 			}
-			if n, err = res.RowsAffected(); err != nil || n == removeRows {
+			if more, err = s.removeSome(ctx, deleteRows, sid, removeRows); err != nil || more {
 				return err
 			}
 			_, err = s.conn.ExecContext(ctx, `DELETE FROM sessions WHERE sid = ?`, sid)
@@ -64,12 +70,19 @@ func (s *Store) remove(ctx context.Context, sid int64) error {
 		if err != nil {
 			return err
 		}
-		if n < removeRows {
-			break
-		}
 	}
 	_, err := s.conn.ExecContext(ctx, `PRAGMA incremental_vacuum`)
 	return err
+}
+
+// removeSome removes up to most rows by a query; more says that there may be more.
+func (s *Store) removeSome(ctx context.Context, query string, sid, most int64) (more bool, err error) {
+	res, err := s.conn.ExecContext(ctx, query, sid, most)
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n == most, err
 }
 
 // prune removes sessions until the bounds hold. Call with wmu.

@@ -7,8 +7,8 @@ import (
 )
 
 // migrations bring a file from one version (PRAGMA user_version) to the next.
-// They are only ever appended. Columns are those of event.proto; zero is NULL.
-// 64-bit numbers are stored as signed, texts as the bytes they are.
+// They are only ever appended. Table events holds what versions 1 and 2 have
+// stored, a row a record, see columns.go; nothing comes to it any more.
 var migrations = []string{`
 CREATE TABLE sessions (
 	sid      INTEGER PRIMARY KEY,
@@ -50,6 +50,19 @@ ALTER TABLE events ADD COLUMN alike;
 ALTER TABLE events ADD COLUMN alike_len INTEGER;
 ALTER TABLE events ADD COLUMN caller;
 ALTER TABLE events ADD COLUMN caller_len INTEGER;
+`, `
+CREATE TABLE blocks (
+	sid      INTEGER NOT NULL,
+	first    INTEGER NOT NULL,
+	last     INTEGER NOT NULL,
+	start_ns INTEGER NOT NULL,
+	end_ns   INTEGER NOT NULL,
+	kinds    INTEGER NOT NULL,
+	ops      INTEGER NOT NULL,
+	actions  INTEGER NOT NULL,
+	data     BLOB NOT NULL
+);
+CREATE UNIQUE INDEX blocks_place ON blocks (sid, last);
 `}
 
 // migrate brings the file to the version of this program.

@@ -4,7 +4,7 @@
 // as a Markdown table. It waits for its children in wait4(2) and nowhere else:
 // a timed wait would round short runs up.
 //
-//	go run ./tests/bench [-rounds 5] [-only WORD] [-profile NAME]
+//	go run ./tests/bench [-rounds 5] [-only WORD] [-profile NAME] [-rate N] [-lasts 5s] [-cpuprofile FILE]
 package main
 
 import (
@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,16 +43,40 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds of each workload")
 	only := flag.String("only", "", "run only workloads whose name holds this; \"ring\" is the kernel's ring alone")
 	profile := flag.String("profile", "", "profile to run under (default: reeve's own)")
+	rate := flag.Int("rate", 0, "the only rate at which the ring is filled on its way to the store, records a second")
+	lasts := flag.Duration("lasts", 5*time.Second, "how long the ring is filled at each rate")
+	cpu := flag.String("cpuprofile", "", "write a CPU profile of this process to this file")
 	flag.Parse()
-	if err := run(*rounds, *only, *profile); err != nil {
+	kernel := ringBench{lasts: *lasts}
+	if *rate > 0 {
+		kernel.rates = []int{*rate}
+	}
+	if err := profiled(*cpu, func() error { return run(*rounds, *only, *profile, kernel) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(rounds int, only, profile string) error {
+// profiled writes a profile of f, if a file is named.
+func profiled(name string, f func() error) error {
+	if name == "" {
+		return f()
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	err = f()
+	pprof.StopCPUProfile()
+	return errors.Join(err, file.Close())
+}
+
+func run(rounds int, only, profile string, kernel ringBench) error {
 	if only == "ring" {
-		return kernelRing()
+		return kernel.run()
 	}
 	kit, err := trial.BuildOnce()
 	if kit.Dir != "" {
@@ -89,7 +114,7 @@ func run(rounds int, only, profile string) error {
 	if only != "" {
 		return nil
 	}
-	return errors.Join(b.stream(), kernelRing())
+	return errors.Join(b.stream(), kernel.run())
 }
 
 // modes are how a workload is run, in the order of a round.

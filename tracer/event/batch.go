@@ -2,22 +2,26 @@ package event
 
 import (
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Batch is the content of one message on the bus: records of one session with
-// consecutive sequence numbers, the first of them First.
+// consecutive sequence numbers, the first of them First. None is beyond 1<<63 - 1,
+// since stores count with signed numbers.
 type Batch struct {
 	Session     string
 	First, Last uint64
 	Events      []Event
+
+	sealed []byte // the records as they stood in the message; nil when nobody read one
 }
 
 // Delivery is a run of messages of one stream on its way into a store. Stream
 // names the stream for good (a stream made again under the same name has
 // another one), First and Last are stream sequences: the same delivery tried
-// again has the same three.
+// again has the same three. Who gets one keeps no part of it.
 type Delivery struct {
 	Stream      string
 	First, Last uint64
@@ -53,7 +57,28 @@ func AppendSealed(b, canonical []byte, sum *[32]byte) []byte {
 
 // AppendBinary appends the wire form of the batch, message Batch of event.proto.
 func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
-	dst = AppendBatchHeader(dst, b.Session, b.First, b.Last)
+	return b.AppendRecords(AppendBatchHeader(dst, b.Session, b.First, b.Last))
+}
+
+// Part is a batch of the records i to j-1 of b, which it shares.
+func (b *Batch) Part(i, j int) Batch {
+	if i == 0 && j == len(b.Events) {
+		return *b
+	}
+	return Batch{Session: b.Session, First: b.First + uint64(i), Last: b.First + uint64(j) - 1, Events: b.Events[i:j]}
+}
+
+// Sealed reports whether b was decoded from a message whose records take no more
+// than most bytes: AppendRecords is a copy then.
+func (b *Batch) Sealed(most int) bool { return b.sealed != nil && len(b.sealed) <= most }
+
+// AppendRecords appends what stands after the head of a batch in its wire form. A
+// batch that was decoded, and not changed since, gives the bytes that it was read
+// from. Those of batches that follow one another are those of one batch.
+func (b *Batch) AppendRecords(dst []byte) ([]byte, error) {
+	if b.sealed != nil {
+		return append(dst, b.sealed...), nil
+	}
 	var rec []byte
 	var err error
 	for i := range b.Events {
@@ -68,14 +93,18 @@ func (b *Batch) AppendBinary(dst []byte) ([]byte, error) {
 
 // UnmarshalBinary decodes a batch and checks that it is what it says: records
 // First to Last of Session, each once, in order, and at least one. Chains are
-// not verified here. On error b is undefined.
+// not verified here. b keeps data; its Events take the place of those that it had.
+// On error b is undefined.
 func (b *Batch) UnmarshalBinary(data []byte) error {
-	*b = Batch{}
+	*b = Batch{Events: b.Events[:0]}
 	var last protowire.Number
 	for len(data) > 0 {
 		num, typ, n := protowire.ConsumeTag(data)
 		if n < 0 || num < last || num == last && num != batchEvents {
 			return fmt.Errorf("decode batch: %w: bad tag", ErrEncoding)
+		}
+		if num == batchEvents && b.sealed == nil {
+			b.sealed = data
 		}
 		last, data = num, data[n:]
 		if n = b.field(num, typ, data); n < 0 {
@@ -88,7 +117,7 @@ func (b *Batch) UnmarshalBinary(data []byte) error {
 		}
 		data = data[n:]
 	}
-	if len(b.Events) == 0 || b.First == 0 || b.Last-b.First != uint64(len(b.Events)-1) {
+	if len(b.Events) == 0 || b.First == 0 || b.Last > math.MaxInt64 || b.Last-b.First != uint64(len(b.Events)-1) {
 		return fmt.Errorf("decode batch %s: %w: holds %d records", b.ID(), ErrEncoding, len(b.Events))
 	}
 	return nil
@@ -122,12 +151,17 @@ func (b *Batch) field(num protowire.Number, typ protowire.Type, data []byte) int
 // event decodes the length-delimited record in field.
 func (b *Batch) event(field []byte) error {
 	rec, _ := protowire.ConsumeBytes(field)
-	if b.Events == nil {
+	if cap(b.Events) == 0 {
 		// A head that lies about its size costs at most one page of records.
 		b.Events = make([]Event, 0, 1+min(b.Last-b.First, maxPrealloc))
 	}
-	b.Events = append(b.Events, Event{})
-	e := &b.Events[len(b.Events)-1]
+	n := len(b.Events)
+	if n < cap(b.Events) {
+		b.Events = b.Events[:n+1] // whatever is there is overwritten
+	} else {
+		b.Events = append(b.Events, Event{})
+	}
+	e := &b.Events[n]
 	if err := e.UnmarshalBinary(rec); err != nil {
 		return err
 	}

@@ -125,9 +125,18 @@ func TestBatchRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got Batch
-	if err := got.UnmarshalBinary(b); err != nil || !reflect.DeepEqual(got, want) {
+	got := Batch{Events: sealed(t, "other", 4)} // to be overwritten
+	err = got.UnmarshalBinary(b)
+	if again, _ := got.AppendBinary(nil); !bytes.Equal(again, b) {
+		t.Error("a batch that was decoded gives other bytes")
+	}
+	got.sealed = nil
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("%v\n got %+v\nwant %+v", err, got, want)
+	}
+	part := got.Part(1, 3)
+	if again, _ := part.AppendBinary(nil); part.First != 4 || part.Last != 5 || got.UnmarshalBinary(again) != nil {
+		t.Errorf("part %d to %d", part.First, part.Last)
 	}
 	direct := AppendBatchHeader(nil, "S", 3, 7)
 	for i := range want.Events {

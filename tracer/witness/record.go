@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -40,7 +41,9 @@ const userHZ = 100
 
 // ID is the identity that event.Task carries: "<pid>-<start in clock ticks>".
 func (p Process) ID() string {
-	return fmt.Sprintf("%d-%d", p.PID, p.Start/(1e9/userHZ))
+	var room [32]byte
+	b := strconv.AppendInt(room[:0], int64(p.PID), 10)
+	return string(strconv.AppendUint(append(b, '-'), p.Start/(1e9/userHZ), 10))
 }
 
 // Fork is a new process (not: a new thread). Time is nanoseconds of
