@@ -34,6 +34,11 @@
 //   - The journal cannot be written, or is gone: what is recovered may come twice.
 //     Save fails or is killed: what it wrote counts, the rest is stated as lost.
 //     Recovery is killed: it is done again, and its own records are journaled, too.
+//   - Sessions inside: what is recovered of their tasks is told to the outermost, and
+//     may be in their own streams as well; which forks, programs and exits are in the
+//     outermost's is not known then, so these may come twice.
+//   - The kernel's counts of what found no room are looked at five times a second; a
+//     ring that is full when it is saved is named, what was counted since is not.
 //   - Init is killed together with reeve, or the machine stops: what was in the
 //     rings is lost. The tree dies with them in any case.
 package ring
