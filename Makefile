@@ -117,7 +117,8 @@ VM_KERNELS  ?= 6.12 6.1
 VM_ENGINE   ?= lsm
 VM_PACKAGES ?= ./bpf ./tracer ./tracer/landlock ./tracer/lsm ./tracer/probe ./tracer/proc ./tracer/seccomp ./tracer/witness
 VM_ROWS     ?= Test(Hooks|Automatic|Peers|Races|ExecRaces|Programs|Attributes|Names|Daemon|SupervisorDies|KilledRecords)$$ \
-	Test(ForeignEntry|Ring|Openat2|UnknownCalls|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Argv|Internet|InternetRaces|Unix)$$
+	Test(ForeignEntry|Ring|Openat2|UnknownCalls|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Argv|Internet|InternetRaces|Unix)$$ \
+	Test(Unnoticed|BulkUnnoticed|OrdinaryGit|NestedUnderHooks)$$
 VM_OTHER    ?= Test(UnknownCalls|Programs|Listen)$$
 VM_LIMIT    ?= 15m
 VM_JOBS     ?= 2 # machines at a time

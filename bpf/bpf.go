@@ -5,5 +5,5 @@
 package bpf
 
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -type kind -type loss -type record_header -type fork_record -type exec_record -type exit_record -type mark -type inode_key -type expectation -cflags "-O2 -g -Wall -Wextra -Wno-unused-parameter -Wpadded -Werror -mcpu=v3" Witness witness.bpf.c
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -type plane -type record -type op -type why -type lost -type kind -type scope -type grant -type grant_key -type announcement -type need -type way -type from -type mode -type surface -type note -cflags "-O2 -g -Wall -Wextra -Wno-unused-parameter -Wpadded -Werror -mcpu=v3" Lsm lsm.bpf.c
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -type plane -type record -type op -type why -type lost -type kind -type scope -type grant -type grant_key -type announcement -type need -type way -type from -type mode -type surface -type note -type losing -cflags "-O2 -g -Wall -Wextra -Wno-unused-parameter -Wpadded -Werror -mcpu=v3" Lsm lsm.bpf.c
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang-19 -strip llvm-strip-19 -target bpfel -type question -cflags "-O2 -g -Wall -Wextra -Wno-unused-parameter -Wpadded -Werror -mcpu=v3" Judge judge.bpf.c

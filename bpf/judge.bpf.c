@@ -18,6 +18,7 @@ const volatile struct session settings = {};
 #include "lsm_judge.h"
 #include "lsm_record.h"
 #include "lsm_weigh.h"
+#include "lsm_bulk.h"
 
 static long again(__u32 n, __u32 *i)
 {
@@ -56,6 +57,7 @@ int judge(struct question *a)
 	s->q.need = a->need;
 	s->q.made = a->made;
 	s->q.whole = a->whole;
+	s->q.own = a->own;
 	s->q.quiet = !a->record;
 	s->q.mode = S_IFREG;
 	s->at = at;
@@ -66,6 +68,7 @@ int judge(struct question *a)
 	a->error = s->g.error;
 	a->plane = s->g.plane;
 	a->joined = s->v.joined;
+	a->expendable = settings.bulk_files && expendable(i);
 	give_back(s);
 	return 0;
 }

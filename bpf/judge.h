@@ -17,6 +17,8 @@ struct question {
 	__u32 plane;
 	__u32 joined;
 	__u32 len; /* of the path */
+	__u32 expendable; /* whether the path is, see lsm_bulk.h */
+	__u32 own; /* it is in a directory that the session made */
 	__u8 path[MAX_PATH + 1];
 };
 

@@ -52,19 +52,21 @@ const (
 )
 
 type JudgeQuestion struct {
-	_      structs.HostLayout
-	Ns     uint64
-	Times  uint32
-	Need   uint32
-	Made   uint32
-	Whole  uint32
-	Record uint32
-	Why    uint32
-	Error  int32
-	Plane  uint32
-	Joined uint32
-	Len    uint32
-	Path   [4096]uint8
+	_          structs.HostLayout
+	Ns         uint64
+	Times      uint32
+	Need       uint32
+	Made       uint32
+	Whole      uint32
+	Record     uint32
+	Why        uint32
+	Error      int32
+	Plane      uint32
+	Joined     uint32
+	Len        uint32
+	Expendable uint32
+	Own        uint32
+	Path       [4096]uint8
 }
 
 type JudgeScope struct {
@@ -100,8 +102,19 @@ type JudgeSession struct {
 		Classes uint32
 		From    [4]uint32
 	}
-	Class [8][256]uint8
-	Temp  [256]uint8
+	Expendable struct {
+		_       structs.HostLayout
+		Need    uint32
+		Classes uint32
+		From    [4]uint32
+	}
+	BulkWindow      uint64
+	BulkFiles       uint32
+	Marks           uint32
+	Keeper          [8][4]uint64
+	Class           [8][256]uint8
+	ExpendableClass [256]uint8
+	Temp            [256]uint8
 }
 
 type JudgeSlot struct {
@@ -122,7 +135,10 @@ type JudgeSlot struct {
 		Look    uint32
 		Why     uint32
 		Error   uint32
+		Loses   uint32
+		Own     uint32
 		Pad     uint32
+		Arg     uint64
 		Text    uint64
 	}
 	V struct {
@@ -137,6 +153,8 @@ type JudgeSlot struct {
 		Hide     uint32
 		Terminal uint32
 		Joined   uint32
+		Own      uint32
+		Born     uint32
 	}
 	G struct {
 		_     structs.HostLayout
@@ -185,13 +203,17 @@ const (
 	JudgeMapFlow       = "flow"
 	JudgeMapGrants     = "grants"
 	JudgeMapInjected   = "injected"
+	JudgeMapLosses     = "losses"
 	JudgeMapLosts      = "losts"
+	JudgeMapOwnInodes  = "own_inodes"
 	JudgeMapScopes     = "scopes"
 	JudgeMapSlots      = "slots"
 	JudgeMapTerminals  = "terminals"
 	JudgeMapUrgent     = "urgent"
 	JudgeProgFiles     = "files"
 	JudgeProgJudge     = "judge"
+	JudgeProgReeveLose = "reeve_lose"
+	JudgeVarNextLoss   = "next_loss"
 	JudgeVarOver       = "over"
 	JudgeVarPopulation = "population"
 	JudgeVarSettings   = "settings"
@@ -240,8 +262,9 @@ type JudgeSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JudgeProgramSpecs struct {
-	Files *ebpf.ProgramSpec `ebpf:"files"`
-	Judge *ebpf.ProgramSpec `ebpf:"judge"`
+	Files     *ebpf.ProgramSpec `ebpf:"files"`
+	Judge     *ebpf.ProgramSpec `ebpf:"judge"`
+	ReeveLose *ebpf.ProgramSpec `ebpf:"reeve_lose"`
 }
 
 // JudgeMapSpecs contains maps before they are loaded into the kernel.
@@ -253,7 +276,9 @@ type JudgeMapSpecs struct {
 	Flow      *ebpf.MapSpec `ebpf:"flow"`
 	Grants    *ebpf.MapSpec `ebpf:"grants"`
 	Injected  *ebpf.MapSpec `ebpf:"injected"`
+	Losses    *ebpf.MapSpec `ebpf:"losses"`
 	Losts     *ebpf.MapSpec `ebpf:"losts"`
+	OwnInodes *ebpf.MapSpec `ebpf:"own_inodes"`
 	Scopes    *ebpf.MapSpec `ebpf:"scopes"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	Terminals *ebpf.MapSpec `ebpf:"terminals"`
@@ -264,6 +289,7 @@ type JudgeMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JudgeVariableSpecs struct {
+	NextLoss   *ebpf.VariableSpec `ebpf:"next_loss"`
 	Over       *ebpf.VariableSpec `ebpf:"over"`
 	Population *ebpf.VariableSpec `ebpf:"population"`
 	Settings   *ebpf.VariableSpec `ebpf:"settings"`
@@ -295,7 +321,9 @@ type JudgeMaps struct {
 	Flow      *ebpf.Map `ebpf:"flow"`
 	Grants    *ebpf.Map `ebpf:"grants"`
 	Injected  *ebpf.Map `ebpf:"injected"`
+	Losses    *ebpf.Map `ebpf:"losses"`
 	Losts     *ebpf.Map `ebpf:"losts"`
+	OwnInodes *ebpf.Map `ebpf:"own_inodes"`
 	Scopes    *ebpf.Map `ebpf:"scopes"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	Terminals *ebpf.Map `ebpf:"terminals"`
@@ -309,7 +337,9 @@ func (m *JudgeMaps) Close() error {
 		m.Flow,
 		m.Grants,
 		m.Injected,
+		m.Losses,
 		m.Losts,
+		m.OwnInodes,
 		m.Scopes,
 		m.Slots,
 		m.Terminals,
@@ -321,6 +351,7 @@ func (m *JudgeMaps) Close() error {
 //
 // It can be passed to LoadJudgeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JudgeVariables struct {
+	NextLoss   *ebpf.Variable `ebpf:"next_loss"`
 	Over       *ebpf.Variable `ebpf:"over"`
 	Population *ebpf.Variable `ebpf:"population"`
 	Settings   *ebpf.Variable `ebpf:"settings"`
@@ -331,14 +362,16 @@ type JudgeVariables struct {
 //
 // It can be passed to LoadJudgeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JudgePrograms struct {
-	Files *ebpf.Program `ebpf:"files"`
-	Judge *ebpf.Program `ebpf:"judge"`
+	Files     *ebpf.Program `ebpf:"files"`
+	Judge     *ebpf.Program `ebpf:"judge"`
+	ReeveLose *ebpf.Program `ebpf:"reeve_lose"`
 }
 
 func (p *JudgePrograms) Close() error {
 	return _JudgeClose(
 		p.Files,
 		p.Judge,
+		p.ReeveLose,
 	)
 }
 

@@ -159,6 +159,7 @@ struct msghdr {
 };
 
 struct mm_struct {
+	struct file *exe_file;
 	unsigned long arg_start;
 	unsigned long arg_end;
 };

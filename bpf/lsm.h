@@ -8,13 +8,15 @@
 
 #include "kernel.h"
 
-#define LSM_VERSION 2
+#define LSM_VERSION 3
 
 #define MAX_PLANES 8
 #define MAX_PATH 4095 /* bytes of a path that is judged; PATH_MAX less NUL */
 #define MAX_NAME 255  /* NAME_MAX */
 #define MAX_CLIMB 2300 /* names and mounts that a path may have */
 #define MAX_TEMP 256  /* bytes of the name of the session's directory */
+#define MAX_KEEPERS 8
+#define KEEPER_WORDS 4 /* a name of them, padded with NUL, as numbers */
 
 /* Ways to touch an object: event.Access of the Go side. */
 enum need {
@@ -50,6 +52,7 @@ enum way {
 
 #define OUT_HIDE (2 * NUM_WAYS) /* the first of NUM_WAYS bits */
 #define OUT_TERMINAL (1U << 15) /* refused but to the session's own terminals */
+#define OUT_OWN (1U << 16) /* writing passes in a directory of the session's own */
 
 /*
  * One automaton in the table of cells. A state is the number of the first cell of
@@ -116,7 +119,14 @@ struct session {
 	__u32 exec_room; /* at most */
 	__u32 exit_room;
 	struct plane planes[MAX_PLANES];
+	/* See lsm_bulk.h: an outcome is 1 for what does not count. */
+	struct plane expendable;
+	__u64 bulk_window; /* ns */
+	__u32 bulk_files;  /* 0: they are not counted here */
+	__u32 marks;	   /* the session's own files are marked */
+	__u64 keeper[MAX_KEEPERS][KEEPER_WORDS];
 	__u8 class[MAX_PLANES][256]; /* byte to class */
+	__u8 expendable_class[256];
 	__u8 temp[MAX_TEMP];
 };
 
@@ -179,6 +189,7 @@ enum why {
 	WHY_OVER,	/* the supervisor is gone */
 	WHY_BUSY,	/* it could not be judged */
 	WHY_IDENTITY,	/* a program that changes who it is */
+	WHY_BULK,	/* too many files lose what they held */
 };
 
 /* record.flags */
@@ -188,6 +199,7 @@ enum note {
 	REC_DELETED = 1 << 2, /* the path is what it was */
 	REC_MADE = 1 << 3, /* the file is made by this call */
 	REC_GRANTED = 1 << 4, /* a grant lifted the question */
+	REC_BORN = 1 << 5, /* it may be since the session made the directory */
 };
 
 /*
@@ -203,7 +215,7 @@ struct record {
 	__u64 start; /* of the process, CLOCK_BOOTTIME, ns */
 	__u64 dev;   /* of the super block, as the kernel keeps it */
 	__u64 ino;
-	__u64 arg; /* of a surface: signal, address family, pid … */
+	__u64 arg; /* open's flags; of a surface: signal, address family, pid … */
 	__u32 tgid;
 	__u32 tid;
 	enum op op;
@@ -291,7 +303,10 @@ struct request {
 	__u32 look;  /* only that */
 	enum why why; /* refuse it for this in any case, with `error` */
 	__u32 error;
+	__u32 loses; /* it counts as the loss of a file, if it does by its path */
+	__u32 own;   /* the session made the directory that it is in */
 	__u32 pad;
+	__u64 arg;  /* of the record */
 	__u64 text; /* of a symbolic link: a string of the kernel's, or 0 */
 };
 
@@ -307,6 +322,8 @@ struct verdict {
 	__u32 hide;
 	__u32 terminal; /* it is a terminal that some session may own */
 	__u32 joined;	/* the strictest of all planes that were asked, as an outcome */
+	__u32 own;	/* request.own */
+	__u32 born;	/* something would stand against it but for that */
 };
 
 #define NEED_ALL (NEED_READ | NEED_WRITE | NEED_EXEC)

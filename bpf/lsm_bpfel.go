@@ -53,6 +53,12 @@ const (
 	LsmKindKIND_SURFACE LsmKind = 2
 )
 
+type LsmLosing struct {
+	_     structs.HostLayout
+	Files uint32
+	Over  uint32
+}
+
 type LsmLost uint32
 
 const (
@@ -96,6 +102,7 @@ const (
 	LsmNoteREC_DELETED   LsmNote = 4
 	LsmNoteREC_MADE      LsmNote = 8
 	LsmNoteREC_GRANTED   LsmNote = 16
+	LsmNoteREC_BORN      LsmNote = 32
 )
 
 type LsmOp uint32
@@ -205,8 +212,19 @@ type LsmSession struct {
 		Classes uint32
 		From    [4]uint32
 	}
-	Class [8][256]uint8
-	Temp  [256]uint8
+	Expendable struct {
+		_       structs.HostLayout
+		Need    uint32
+		Classes uint32
+		From    [4]uint32
+	}
+	BulkWindow      uint64
+	BulkFiles       uint32
+	Marks           uint32
+	Keeper          [8][4]uint64
+	Class           [8][256]uint8
+	ExpendableClass [256]uint8
+	Temp            [256]uint8
 }
 
 type LsmSlot struct {
@@ -227,7 +245,10 @@ type LsmSlot struct {
 		Look    uint32
 		Why     LsmWhy
 		Error   uint32
+		Loses   uint32
+		Own     uint32
 		Pad     uint32
+		Arg     uint64
 		Text    uint64
 	}
 	V struct {
@@ -242,6 +263,8 @@ type LsmSlot struct {
 		Hide     uint32
 		Terminal uint32
 		Joined   uint32
+		Own      uint32
+		Born     uint32
 	}
 	G struct {
 		_     structs.HostLayout
@@ -307,6 +330,7 @@ const (
 	LsmWhyWHY_OVER     LsmWhy = 15
 	LsmWhyWHY_BUSY     LsmWhy = 16
 	LsmWhyWHY_IDENTITY LsmWhy = 17
+	LsmWhyWHY_BULK     LsmWhy = 18
 )
 
 // Names of all BPF objects in the ELF.
@@ -319,7 +343,9 @@ const (
 	LsmMapFlow                    = "flow"
 	LsmMapGrants                  = "grants"
 	LsmMapInjected                = "injected"
+	LsmMapLosses                  = "losses"
 	LsmMapLosts                   = "losts"
+	LsmMapOwnInodes               = "own_inodes"
 	LsmMapPtys                    = "ptys"
 	LsmMapRooms                   = "rooms"
 	LsmMapScopes                  = "scopes"
@@ -341,6 +367,7 @@ const (
 	LsmProgReeveInodeSetxattr     = "reeve_inode_setxattr"
 	LsmProgReeveKernelLoadData    = "reeve_kernel_load_data"
 	LsmProgReeveKernelReadFile    = "reeve_kernel_read_file"
+	LsmProgReeveLose              = "reeve_lose"
 	LsmProgReeveMmapFile          = "reeve_mmap_file"
 	LsmProgReeveMoveMount         = "reeve_move_mount"
 	LsmProgReevePathChmod         = "reeve_path_chmod"
@@ -367,6 +394,7 @@ const (
 	LsmProgReeveTaskAlloc         = "reeve_task_alloc"
 	LsmProgReeveTaskKill          = "reeve_task_kill"
 	LsmProgReeveUsernsCreate      = "reeve_userns_create"
+	LsmVarNextLoss                = "next_loss"
 	LsmVarOver                    = "over"
 	LsmVarPopulation              = "population"
 	LsmVarPromised                = "promised"
@@ -430,6 +458,7 @@ type LsmProgramSpecs struct {
 	ReeveInodeSetxattr     *ebpf.ProgramSpec `ebpf:"reeve_inode_setxattr"`
 	ReeveKernelLoadData    *ebpf.ProgramSpec `ebpf:"reeve_kernel_load_data"`
 	ReeveKernelReadFile    *ebpf.ProgramSpec `ebpf:"reeve_kernel_read_file"`
+	ReeveLose              *ebpf.ProgramSpec `ebpf:"reeve_lose"`
 	ReeveMmapFile          *ebpf.ProgramSpec `ebpf:"reeve_mmap_file"`
 	ReeveMoveMount         *ebpf.ProgramSpec `ebpf:"reeve_move_mount"`
 	ReevePathChmod         *ebpf.ProgramSpec `ebpf:"reeve_path_chmod"`
@@ -468,7 +497,9 @@ type LsmMapSpecs struct {
 	Flow      *ebpf.MapSpec `ebpf:"flow"`
 	Grants    *ebpf.MapSpec `ebpf:"grants"`
 	Injected  *ebpf.MapSpec `ebpf:"injected"`
+	Losses    *ebpf.MapSpec `ebpf:"losses"`
 	Losts     *ebpf.MapSpec `ebpf:"losts"`
+	OwnInodes *ebpf.MapSpec `ebpf:"own_inodes"`
 	Ptys      *ebpf.MapSpec `ebpf:"ptys"`
 	Rooms     *ebpf.MapSpec `ebpf:"rooms"`
 	Scopes    *ebpf.MapSpec `ebpf:"scopes"`
@@ -481,6 +512,7 @@ type LsmMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type LsmVariableSpecs struct {
+	NextLoss   *ebpf.VariableSpec `ebpf:"next_loss"`
 	Over       *ebpf.VariableSpec `ebpf:"over"`
 	Population *ebpf.VariableSpec `ebpf:"population"`
 	Promised   *ebpf.VariableSpec `ebpf:"promised"`
@@ -513,7 +545,9 @@ type LsmMaps struct {
 	Flow      *ebpf.Map `ebpf:"flow"`
 	Grants    *ebpf.Map `ebpf:"grants"`
 	Injected  *ebpf.Map `ebpf:"injected"`
+	Losses    *ebpf.Map `ebpf:"losses"`
 	Losts     *ebpf.Map `ebpf:"losts"`
+	OwnInodes *ebpf.Map `ebpf:"own_inodes"`
 	Ptys      *ebpf.Map `ebpf:"ptys"`
 	Rooms     *ebpf.Map `ebpf:"rooms"`
 	Scopes    *ebpf.Map `ebpf:"scopes"`
@@ -530,7 +564,9 @@ func (m *LsmMaps) Close() error {
 		m.Flow,
 		m.Grants,
 		m.Injected,
+		m.Losses,
 		m.Losts,
+		m.OwnInodes,
 		m.Ptys,
 		m.Rooms,
 		m.Scopes,
@@ -544,6 +580,7 @@ func (m *LsmMaps) Close() error {
 //
 // It can be passed to LoadLsmObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LsmVariables struct {
+	NextLoss   *ebpf.Variable `ebpf:"next_loss"`
 	Over       *ebpf.Variable `ebpf:"over"`
 	Population *ebpf.Variable `ebpf:"population"`
 	Promised   *ebpf.Variable `ebpf:"promised"`
@@ -569,6 +606,7 @@ type LsmPrograms struct {
 	ReeveInodeSetxattr     *ebpf.Program `ebpf:"reeve_inode_setxattr"`
 	ReeveKernelLoadData    *ebpf.Program `ebpf:"reeve_kernel_load_data"`
 	ReeveKernelReadFile    *ebpf.Program `ebpf:"reeve_kernel_read_file"`
+	ReeveLose              *ebpf.Program `ebpf:"reeve_lose"`
 	ReeveMmapFile          *ebpf.Program `ebpf:"reeve_mmap_file"`
 	ReeveMoveMount         *ebpf.Program `ebpf:"reeve_move_mount"`
 	ReevePathChmod         *ebpf.Program `ebpf:"reeve_path_chmod"`
@@ -614,6 +652,7 @@ func (p *LsmPrograms) Close() error {
 		p.ReeveInodeSetxattr,
 		p.ReeveKernelLoadData,
 		p.ReeveKernelReadFile,
+		p.ReeveLose,
 		p.ReeveMmapFile,
 		p.ReeveMoveMount,
 		p.ReevePathChmod,

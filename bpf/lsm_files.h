@@ -10,6 +10,7 @@
 #define FMODE_CREATED 0x100000
 #define OPEN_EXEC 0x20 /* __FMODE_EXEC in f_flags: the kernel will run it */
 #define OPEN_TRUNC 01000
+#define OPEN_APPEND 02000
 #define OPEN_TMPFILE 020000000
 #define PROT_EXEC 4
 #define VM_EXEC 4
@@ -58,12 +59,14 @@ int BPF_PROG(reeve_file_open, struct file *file, int ret)
 {
 	struct request q = { .op = LSM_OPEN };
 	__u32 flags, mode;
+	int held;
 
 	if (ret || !ours())
 		return ret;
 	about_file(&q, file);
 	flags = BPF_CORE_READ(file, f_flags);
 	mode = BPF_CORE_READ(file, f_mode);
+	q.arg = flags;
 	if (flags & OPEN_EXEC) {
 		q.op = LSM_EXEC;
 		q.need = NEED_EXEC;
@@ -85,11 +88,20 @@ int BPF_PROG(reeve_file_open, struct file *file, int ret)
 		q.op = LSM_CREATE;
 		q.need = NEED_WRITE;
 		q.made = 1;
+	} else if (flags & OPEN_TRUNC ||
+		   (mode & FMODE_WRITE && !(flags & OPEN_APPEND))) {
+		q.loses = (file->f_inode->i_mode & S_IFMT) == S_IFREG &&
+			  !is_own(file->f_inode);
 	}
+	if (q.need & NEED_WRITE)
+		q.own = is_own(file->f_path.dentry->d_parent->d_inode);
 	if (file->f_inode->i_rdev >> 20 == PTY_SLAVE_MAJOR &&
 	    bpf_inode_storage_get(&ptys, file->f_inode, 0, 0))
 		q.flags |= REC_OWN;
-	return hold(&q);
+	held = hold(&q);
+	if (!held && (q.made || q.loses))
+		make_own(file->f_inode);
+	return held;
 }
 
 /* A descriptor from another task: as if it were opened. */
@@ -101,10 +113,16 @@ int BPF_PROG(reeve_file_receive, struct file *file, int ret)
 
 	if (ret || !ours())
 		return ret;
-	if (!bpf_map_delete_elem(&injected, &tid))
-		return 0; /* the gate's, which judged it */
-	about_file(&q, file);
 	mode = BPF_CORE_READ(file, f_mode);
+	if (!bpf_map_delete_elem(&injected, &tid)) {
+		/* The gate's, which judged and counted it. */
+		if (mode & FMODE_CREATED ||
+		    (mode & FMODE_WRITE &&
+		     !(BPF_CORE_READ(file, f_flags) & OPEN_APPEND)))
+			make_own(file->f_inode);
+		return 0;
+	}
+	about_file(&q, file);
 	if (mode & FMODE_READ)
 		q.need |= NEED_READ;
 	if (mode & FMODE_WRITE)

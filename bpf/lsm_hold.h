@@ -3,6 +3,7 @@
 #ifndef REEVE_LSM_HOLD_H
 #define REEVE_LSM_HOLD_H
 
+#include "lsm_bulk.h"
 #include "lsm_weigh.h"
 
 /* What stands against an operation whose path is found. */
@@ -104,6 +105,8 @@ __noinline int hold_slot(__u32 i)
 	if (!s)
 		return EAGAIN;
 	judge_slot(i);
+	if (too_many(s, i))
+		refuse(&s->g, WHY_BULK, EACCES);
 	if (s->q.text) {
 		n = bpf_probe_read_kernel_str(&s->path[PATH_END], MAX_PATH + 1,
 					      (const char *)s->q.text);
@@ -149,6 +152,8 @@ __noinline int hold_pair(__u32 i, __u32 j)
 			s->g.plane = to->g.plane;
 		} else if (widens(to->v.joined, s->v.joined)) {
 			refuse(&s->g, WHY_WIDENS, EXDEV);
+		} else if (too_many(to, j)) {
+			refuse(&s->g, WHY_BULK, EACCES);
 		}
 	}
 	if (to->q.made)

@@ -110,6 +110,11 @@ static long conclude(__u32 p, struct conclusion *c)
 	if (out & OUT_TERMINAL)
 		v->terminal = 1;
 	a = (out >> (2 * v->way)) & 3;
+	if (v->own && out & OUT_OWN && v->way != WAY_READ &&
+	    v->way != WAY_EXEC) {
+		v->born = 1;
+		a = ACTION_NONE;
+	}
 	if (a > v->action) {
 		v->action = a;
 		v->plane = p;
@@ -146,6 +151,7 @@ __noinline int judge_path(__u32 i)
 	v->hide = 0;
 	v->terminal = 0;
 	v->joined = 0;
+	v->born = 0;
 	r.cells = bpf_map_lookup_elem(&cells, &zero);
 	if (!r.cells || len > MAX_PATH)
 		return -EAGAIN;

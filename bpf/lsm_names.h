@@ -36,6 +36,13 @@ static __always_inline __u32 mode_of(struct dentry *d)
 	return BPF_CORE_READ(d, d_inode, i_mode);
 }
 
+/* Whether what a file holds is lost that was there before the session. */
+static __always_inline __u32 loses(struct dentry *d)
+{
+	return settings.bulk_files && (mode_of(d) & S_IFMT) == S_IFREG &&
+	       !is_own(d->d_inode);
+}
+
 /* Refuse for a reason that no automaton gives, with the path in the record. */
 static __always_inline int refuse_name(struct request *q, enum why why,
 				       __u32 error)
@@ -56,6 +63,7 @@ int BPF_PROG(reeve_path_mknod, const struct path *dir, struct dentry *dentry,
 	if (ret || !ours())
 		return ret;
 	about_name(&q, dir, dentry);
+	q.own = is_own(dir->dentry->d_inode);
 	q.mode = mode;
 	if (!(mode & S_IFMT) || (mode & S_IFMT) == S_IFREG) {
 		q.op = LSM_CREATE;
@@ -80,6 +88,8 @@ static __always_inline int change_name(enum op op, const struct path *dir,
 	about_name(&q, dir, dentry);
 	if (made)
 		q.mode = S_IFDIR;
+	if (op == LSM_UNLINK)
+		q.loses = loses(dentry);
 	/* Whose a socket is, is known to the gate by its inode. */
 	if (settings.closed & SURFACE_TREE &&
 	    (mode_of(dentry) & S_IFMT) == S_IFSOCK)
@@ -142,6 +152,8 @@ static __always_inline int rename_to(enum op op, const struct path *old_dir,
 	about_name(&to, new_dir, dentry);
 	to.made = !BPF_CORE_READ(dentry, d_inode);
 	to.mode = mode_of(old);
+	if (op == LSM_RENAME && !to.made)
+		to.loses = loses(dentry);
 	if (settings.closed & SURFACE_TREE &&
 	    (flags & RENAME_EXCHANGE || (to.mode & S_IFMT) != S_IFREG ||
 	     (!to.made && (mode_of(dentry) & S_IFMT) != S_IFREG))) {
@@ -187,7 +199,18 @@ static __always_inline int change_file(enum op op, const struct path *path)
 SEC("lsm/path_truncate")
 int BPF_PROG(reeve_path_truncate, const struct path *path, int ret)
 {
-	return ret ? ret : change_file(LSM_TRUNCATE, path);
+	struct request q = { .op = LSM_TRUNCATE, .need = NEED_WRITE,
+			     .quiet = told() };
+	int held;
+
+	if (ret || !ours())
+		return ret;
+	about_path(&q, path);
+	q.loses = loses(path->dentry);
+	held = hold(&q);
+	if (!held && q.loses)
+		make_own(path->dentry->d_inode);
+	return held;
 }
 
 SEC("lsm/path_chmod")

@@ -242,6 +242,7 @@ __noinline int weigh(__u32 i)
 	v->from = FROM_START;
 	v->need = q->whole ? NEED_ALL : q->need;
 	v->way = way_of(q);
+	v->own = q->own;
 	if (begins(s->path, s->at, PROC_DIR, 6) &&
 	    own_task(s->path, s->at + 6, &rest)) {
 		g->flags |= REC_OWN;
@@ -256,6 +257,8 @@ __noinline int weigh(__u32 i)
 	if (q->look)
 		return 0;
 	g->plane = v->plane;
+	if (v->born)
+		g->flags |= REC_BORN;
 	if (v->terminal && !q->made && !(q->flags & REC_OWN)) {
 		if ((q->mode & S_IFMT) != S_IFCHR || !own_terminal(q))
 			return refuse(g, WHY_TERMINAL, EACCES);
@@ -290,6 +293,7 @@ __noinline int record_access(__u32 i)
 	r->op = s->q.op;
 	r->why = s->g.why;
 	r->access = s->q.need;
+	r->arg = s->q.arg;
 	r->error = s->g.error;
 	r->flags = s->g.flags | (s->q.made ? REC_MADE : 0);
 	r->mode = s->q.mode;

@@ -30,6 +30,8 @@ type hooks struct {
 	clock    clock
 	index    atomic.Int64 // of the session inside that they are of, 0 of the session itself
 	wall     wall
+	bulk     event.Decision // about one file too many, see lsm.Bulk
+	asked    bool           // there is somebody to ask, but not from a hook
 
 	mu    sync.Mutex // guards named
 	named map[question]event.Decision
@@ -41,6 +43,7 @@ type question struct {
 	access event.Access
 	kind   event.ObjectKind
 	own    bool
+	born   bool
 	path   string
 	target string
 }
@@ -52,7 +55,7 @@ const maxNamed = 4096
 
 // name is the decider's decision about one path that was refused.
 func (h *hooks) name(req *event.Request) event.Decision {
-	q := question{req.Op, req.Access, req.Object.Kind, req.Object.Own, req.Object.Path, req.Target.Path}
+	q := question{req.Op, req.Access, req.Object.Kind, req.Object.Own, req.Born, req.Object.Path, req.Target.Path}
 	h.mu.Lock()
 	d, known := h.named[q]
 	h.mu.Unlock()
@@ -143,7 +146,7 @@ func (h *hooks) Access(a lsm.Access) {
 	a.Origin.Inner = uint32(index)
 	recorder.Record(event.Event{
 		Time: h.time(a.Time), BootNS: a.Time, Engine: EngineLSM, Kind: event.KindRequest,
-		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target,
+		Op: req.Op, Access: req.Access, Task: req.Task, Object: req.Object, Target: req.Target, Flags: req.Flags, Born: req.Born,
 		Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Layer: "lsm", Errno: a.Errno,
 		Origin: a.Origin,
 	})
@@ -172,7 +175,7 @@ func (h *hooks) recorderOf(a *lsm.Access) (r gate.Recorder, index int) {
 
 // request is the request that the operation amounts to.
 func (h *hooks) request(a *lsm.Access) event.Request {
-	req := event.Request{Op: a.Op, Access: a.Need, Task: h.task(a)}
+	req := event.Request{Op: a.Op, Access: a.Need, Task: h.task(a), Born: a.Born}
 	req.Object = event.Object{Kind: kindOf(a), Path: a.Path, Dev: a.Dev, Ino: a.Ino, Mode: a.Mode, Own: a.Own}
 	if a.PathLong { // how much longer is not known
 		req.Object.PathLen = uint32(len(a.Path)) + 1
@@ -198,8 +201,17 @@ func (h *hooks) request(a *lsm.Access) event.Request {
 	case a.Made:
 		req.Access |= event.AccessCreate
 	}
+	if req.Op == event.OpOpen || req.Op == event.OpCreate {
+		req.Flags = a.Arg & openFlags
+	}
 	return req
 }
+
+// openFlags are those that open(2) takes; the kernel keeps others of its own beside
+// them.
+const openFlags = unix.O_ACCMODE | unix.O_CREAT | unix.O_EXCL | unix.O_NOCTTY | unix.O_TRUNC | unix.O_APPEND |
+	unix.O_NONBLOCK | unix.O_SYNC | unix.O_ASYNC | unix.O_DIRECT | unix.O_DIRECTORY | unix.O_NOFOLLOW |
+	unix.O_NOATIME | unix.O_CLOEXEC | unix.O_TMPFILE
 
 func kindOf(a *lsm.Access) event.ObjectKind {
 	switch {
@@ -234,6 +246,8 @@ func kindOfMode(mode uint32) event.ObjectKind {
 func (h *hooks) decision(req *event.Request, a *lsm.Access) event.Decision {
 	var d event.Decision
 	switch named := a.Why <= lsm.WhyAsk && req.Object.Kind != event.ObjectKernel && h.decider != nil; {
+	case a.Why == lsm.WhyBulk:
+		d = h.bulk
 	case named && a.Refused:
 		d = h.name(req)
 	case named:
@@ -242,6 +256,8 @@ func (h *hooks) decision(req *event.Request, a *lsm.Access) event.Decision {
 	switch {
 	case !a.Refused:
 		d.Action, d.Reason = event.ActionAllow, ""
+	case d.Action == event.ActionAsk && !h.asked:
+		d = gate.Unasked(d)
 	case d.Action <= event.ActionAllow:
 		d = event.Decision{By: "lsm", Reason: a.Why.String()}
 		fallthrough

@@ -36,6 +36,8 @@ type InnerConfig struct {
 	Decider gate.Decider
 	// Recorder takes what is lost.
 	Recorder gate.Recorder
+	// Asked says that there is somebody to ask, if not from a hook.
+	Asked bool
 	// Outer is the session that it is inside of, nil for the session itself.
 	Outer *Inner
 }
@@ -132,7 +134,7 @@ func (l *Launcher) Inside(cfg InnerConfig) (*Inner, error) {
 	}
 	in := &Inner{
 		s: s, outer: cfg.Outer, done: make(chan error, 1),
-		hooks: &hooks{engine: engine, decider: cfg.Decider, recorder: cfg.Recorder, watch: s.watch, session: s},
+		hooks: &hooks{engine: engine, decider: cfg.Decider, recorder: cfg.Recorder, watch: s.watch, session: s, bulk: cfg.Rules.Bulk.Held, asked: cfg.Asked},
 	}
 	ctx, cancel := context.WithCancel(s.running)
 	in.cancel = cancel
@@ -234,6 +236,12 @@ func (in *Inner) Close() error {
 	return errors.Join(err, in.s.process.Drop(in.index))
 }
 
+// Lose counts files as lsm.Engine.Lose does, by the session's own rules.
+func (in *Inner) Lose(files int) (over bool, err error) { return in.hooks.engine.Lose(files) }
+
+// Made says whether the session's own hooks know a file as its own.
+func (in *Inner) Made(path string) bool { return in.hooks.engine.Made(path) }
+
 // Settle returns when all that the hooks have recorded was handed on.
 func (in *Inner) Settle() error {
 	var errs []error
@@ -258,6 +266,15 @@ func (in *Inner) Injected(tid int) error {
 	var errs []error
 	for _, e := range in.chain() {
 		errs = append(errs, e.Injected(tid))
+	}
+	return errors.Join(errs...)
+}
+
+// Own marks for them what was made for a task.
+func (in *Inner) Own(fd int) error {
+	var errs []error
+	for _, e := range in.chain() {
+		errs = append(errs, e.Own(fd))
 	}
 	return errors.Join(errs...)
 }

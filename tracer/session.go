@@ -94,6 +94,9 @@ func Prepare(keep bool) (*Launcher, error) {
 	return l, nil
 }
 
+// Hooks are those that LoadHooks loaded, nil if it did not.
+func (l *Launcher) Hooks() *lsm.Engine { return l.hooks }
+
 // End kills the whole tree.
 func (l *Launcher) End() error { return l.process.End() }
 
@@ -180,7 +183,7 @@ func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error
 		if rules == nil {
 			rules = cfg.Decider
 		}
-		s.hooks = &hooks{engine: l.hooks, decider: rules, recorder: cfg.Recorder, watch: s.watch, session: s}
+		s.hooks = &hooks{engine: l.hooks, decider: rules, recorder: cfg.Recorder, watch: s.watch, session: s, bulk: cfg.Plan.Hooks.Bulk.Held, asked: cfg.Asker != nil}
 		s.watch.hooks = l.hooks
 	}
 	if err == nil {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/reeve-audit/reeve/supervisor/policy"
 	"github.com/reeve-audit/reeve/tracer"
+	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/lsm"
 )
 
@@ -33,12 +35,26 @@ func (l *live) chooseEngine(launcher *tracer.Launcher) (err error) {
 	return err
 }
 
+// terms are what the session is held to besides its policy.
+func (l *live) terms() policy.Terms {
+	return policy.Terms{Strict: l.opts.strict, Asked: l.opts.ask != askDeny}
+}
+
+// unseen are the hooks that judge what the session writes, nil where the gate sees
+// all of it.
+func (l *live) unseen(launcher *tracer.Launcher) policy.Hooks {
+	if l.engine != tracer.EngineLSM || l.plan.Handling[gate.Write] != gate.Hook {
+		return nil
+	}
+	return launcher.Hooks()
+}
+
 // loadHooks makes the session one of the engine lsm, if that can be had.
 func (l *live) loadHooks(launcher *tracer.Launcher) error {
 	if err := lsm.Available(); err != nil {
 		return err
 	}
-	plan, err := l.policy.LowerHooks(l.opts.strict)
+	plan, err := l.policy.LowerHooks(l.terms())
 	if err != nil {
 		return err
 	}

@@ -14,14 +14,18 @@ type ledgers struct {
 	all map[string][]*policy.Ledger
 }
 
-// open begins the memory of a session under p.
-func (l *ledgers) open(p *policy.Policy) *policy.Ledger {
+// open begins the memory of a session under p, which hooks share that judge what it
+// writes; nil where the gate sees all of that.
+func (l *ledgers) open(p *policy.Policy, hooks policy.Hooks) *policy.Ledger {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all == nil {
 		l.all = map[string][]*policy.Ledger{}
 	}
 	ledger := policy.NewLedger(p, time.Now)
+	if hooks != nil {
+		ledger.Join(hooks)
+	}
 	l.all[p.Name()] = append(l.all[p.Name()], ledger)
 	return ledger
 }

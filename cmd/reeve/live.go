@@ -258,7 +258,7 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 		return fail(err)
 	}
 	l.programs.Begin()
-	l.decider = newSeeding(l.ledgers.open(l.policy), l.policy.CacheLinks(), l.seeder)
+	l.decider = newSeeding(l.ledgers.open(l.policy, l.unseen(launcher)), l.policy.CacheLinks(), l.seeder)
 	term := openConsole(own)
 	nest := newNesting(ctx, l, tap, launcher)
 	keepDir, keepLock, err := l.session.Keep()

@@ -32,7 +32,7 @@ func checkMerged(c *cli.Context) error {
 	}
 	w := c.App.Writer
 	warnings := printFindings(w, inkFor(w), p.Check(), make(map[string]bool))
-	plan, err := p.Lower()
+	plan, calls, err := supposedPlan(c, p)
 	if err != nil {
 		return fmt.Errorf("plan the policy of all layers: %w", err)
 	}
@@ -45,6 +45,9 @@ func checkMerged(c *cli.Context) error {
 		return err
 	}
 	printPlan(w, &plan)
+	if calls {
+		printCalls(w, &plan)
+	}
 	return nil
 }
 

@@ -6,38 +6,47 @@ import (
 
 	"github.com/reeve-audit/reeve/supervisor/policy"
 	"github.com/reeve-audit/reeve/tracer"
-	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/lsm"
 )
 
 // lower makes the plan of a session inside, for the engine of the one outside.
-// What reaches the gate there is what the outermost session's filter traps: an
-// operation that it leaves to the hooks cannot be asked about or counted inside.
-// Where that lets more happen than the policy says it is an error unless degraded.
-func (n *nesting) lower(p *policy.Policy, degraded bool) (tracer.Plan, error) {
+// What reaches the gate there is what the outermost session's filter traps: of
+// what that leaves to the hooks nothing can be asked inside, so it is denied, and
+// the hooks count what is limited.
+func (n *nesting) lower(p *policy.Policy) (tracer.Plan, error) {
 	if n.outer.engine != tracer.EngineLSM {
 		return p.Lower()
 	}
-	plan, err := p.LowerHooks(n.outer.opts.strict)
+	terms := n.outer.terms()
+	plan, err := p.LowerHooks(terms)
 	if err != nil {
 		return plan, err
 	}
+	left := func(c gate.Class) bool { return n.outer.plan.Handling[c] == gate.Hook && plan.Handling[c] != gate.Hook }
 	for _, c := range []gate.Class{gate.Read, gate.Write} {
-		if n.outer.plan.Handling[c] != gate.Hook || plan.Handling[c] == gate.Hook {
-			continue
+		if left(c) {
+			plan.Gaps = append(plan.Gaps, fmt.Sprintf("what the policy asks about a %s is denied here unless it is O_PATH, O_EXCL or openat2: the session outside leaves the rest to the kernel's hooks, which cannot ask", c))
 		}
-		if limit := p.BulkLimit(); c == gate.Write && limit.Action > event.ActionAllow {
-			gap := fmt.Sprintf("profile %s counts changes of many files, but the session outside, with profile %s under engine lsm, leaves plain writing to the kernel's hooks, which do not count",
-				p.Name(), n.outer.policy.Name())
-			if !degraded {
-				return plan, withHint(errors.New(gap), "--allow-degraded runs all the same; a session outside with --engine unotify, or with a profile that counts, too, holds it")
-			}
-			plan.Gaps = append(plan.Gaps, gap)
+	}
+	if left(gate.Write) {
+		terms.Asked = false
+		denying, err := p.LowerHooks(terms)
+		if err != nil {
+			return plan, err
 		}
-		plan.Gaps = append(plan.Gaps, fmt.Sprintf("what the policy asks about a %s is denied here unless it is O_PATH, O_EXCL or openat2: the session outside leaves the rest to the kernel's hooks, which cannot ask", c))
+		plan.Hooks.Bulk, plan.Hooks.Marks = denying.Hooks.Bulk, denying.Hooks.Marks
 	}
 	return plan, nil
+}
+
+// unseen are the hooks of a session inside that judge what it writes, nil where the
+// gate sees all of it.
+func (n *nesting) unseen(in *innerSession) policy.Hooks {
+	if in.hooks == nil || n.outer.plan.Handling[gate.Write] != gate.Hook {
+		return nil
+	}
+	return in.hooks
 }
 
 // hook loads the hooks of a session inside, under the engine lsm.
@@ -46,7 +55,7 @@ func (n *nesting) hook(in *innerSession, rules *innerRules, outer *tracer.Inner)
 		return nil
 	}
 	in.hooks, err = n.launcher.Inside(tracer.InnerConfig{
-		Rules: rules.plan.Hooks, Strict: n.outer.opts.strict, Decider: rules.policy, Recorder: in, Outer: outer,
+		Rules: rules.plan.Hooks, Strict: n.outer.opts.strict, Decider: rules.policy, Recorder: in, Outer: outer, Asked: n.outer.terms().Asked,
 	})
 	if errors.Is(err, lsm.ErrCrowded) || errors.Is(err, tracer.ErrManyInside) {
 		return withHint(err, "`reeve sessions` says which run; or start the session outside with --engine unotify, which has no such limit")

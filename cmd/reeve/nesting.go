@@ -67,7 +67,7 @@ func (n *nesting) Begin(_ context.Context, outer int, from event.Task, message [
 		return fail(errors.Join(err, endErr))
 	}
 	in.member = gate.Member{
-		Decider: under{parent.decider, n.outer.ledgers.open(rules.policy)}, Recorder: in, Asker: n.outer.asker(),
+		Decider: under{parent.decider, n.outer.ledgers.open(rules.policy, n.unseen(in))}, Recorder: in, Asker: n.outer.asker(),
 		Programs: known{parent.programs, session.NewPrograms(rules.policy, rules.host.PathDirs)}, Handling: rules.plan.Handling,
 	}
 	if in.hooks != nil {
@@ -156,7 +156,7 @@ func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 		return r, err
 	}
 	r.basis = session.NewBasis(m.Profile, sources, r.host)
-	if r.plan, err = n.lower(r.policy, m.Degraded); err != nil {
+	if r.plan, err = n.lower(r.policy); err != nil {
 		return r, err
 	}
 	if err := grantPrograms(r.policy, &r.plan); err != nil {

@@ -60,11 +60,12 @@ func policyCheck() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
 		Usage:     "find mistakes in a policy file, or show what all layers make together",
-		UsageText: "reeve policy check [FILE] [--profile NAME] [--expand]",
+		UsageText: "reeve policy check [FILE] [--profile NAME] [--expand] [--engine NAME [--ask WHO] [--audit HOW]]",
 		Description: `Errors come with line, column and what was expected. Warnings tell of rules that never
 decide, that open more than they look like, or that cannot be enforced here. The plan says
 what happens to each class of operations: continue (the kernel itself holds the policy),
-perform (reeve acts on the task's behalf), refuse, or untrapped. Ends with 0 for a policy
+perform (reeve acts on the task's behalf), refuse, or untrapped; with --engine lsm also hook
+(judged in the kernel). With --engine it names the calls that are notified. Ends with 0 for a policy
 that loads, else with 1.
 
 Without FILE it takes what a session started here and now would: the envelope in
@@ -76,13 +77,14 @@ is refused.
    reeve policy check                      what holds here, and who says so
    reeve policy check my.toml
    reeve policy check my.toml --expand     with every pattern that the specials stand for
-   reeve policy check --envelope my.toml   is it right as an envelope?`,
-		Flags: []cli.Flag{
+   reeve policy check --envelope my.toml   is it right as an envelope?
+   reeve policy check --engine lsm         which calls does a session wait for reeve with?`,
+		Flags: append(engineFlags(),
 			profileFlag(), workspaceFlag(),
 			&cli.BoolFlag{Name: "expand", Usage: "print every rule as it is on this machine"},
 			&cli.BoolFlag{Name: "envelope", Usage: "check FILE as an envelope, whoever owns it"},
 			&cli.StringSliceFlag{Name: "policy", TakesFile: true, Usage: "policy `FILE` of the session (repeatable); without FILE only"},
-		},
+		),
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 && !c.Bool("envelope") {
 				return checkMerged(c)
@@ -153,7 +155,7 @@ func profilesOf(text []byte) []string {
 func checkProfile(c *cli.Context, file string, p *policy.Policy, seen map[string]bool) error {
 	w := c.App.Writer
 	warnings := printFindings(w, inkFor(w), p.Check(), seen)
-	plan, err := p.Lower()
+	plan, calls, err := supposedPlan(c, p)
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
@@ -170,6 +172,9 @@ func checkProfile(c *cli.Context, file string, p *policy.Policy, seen map[string
 		fmt.Fprintf(w, "commands: %s\n", sanitize(line))
 	}
 	printPlan(w, &plan)
+	if calls {
+		printCalls(w, &plan)
+	}
 	return nil
 }
 

@@ -19,10 +19,12 @@ const RiskBulk = "bulk"
 // the first file that is too many on. It asks once: an answer holds as long as
 // the change goes on without a pause as long as the window.
 //
-// It counts without a lock: the times of the last changes stand in a ring, and a
+// Where the kernel's hooks see what the gate does not they count for both, see
+// [Ledger.Join]; they alone can only deny. Else it counts without a lock: the times of the last changes stand in a ring, and a
 // change is one too many when the one that many before it is within the window.
 type Bulk struct {
 	limit  BulkLimit
+	hooks  Hooks        // count instead of the ring; nil where nobody else counts
 	window int64        // ns
 	now    func() int64 // ns since the beginning, never zero
 	ring   []atomic.Int64
@@ -52,7 +54,12 @@ func (b *Bulk) count(n int) event.Decision {
 		if b.yes.Load() {
 			return event.Decision{Action: event.ActionAllow}
 		}
-		return b.hold(event.ActionDeny)
+		d := b.limit.hold()
+		d.Action = event.ActionDeny
+		return d
+	}
+	if b.hooks != nil {
+		return b.joint(n)
 	}
 	over := n > len(b.ring)
 	for range min(n, len(b.ring)) {
@@ -60,16 +67,28 @@ func (b *Bulk) count(n int) event.Decision {
 		over = over || was != 0 && now-was < b.window
 	}
 	if over {
-		return b.hold(b.limit.Action)
+		return b.limit.hold()
 	}
 	return event.Decision{Action: event.ActionAllow}
 }
 
-func (b *Bulk) hold(a event.Action) event.Decision {
-	return event.Decision{
-		Action: a, Risk: RiskBulk, Rule: b.limit.label(),
-		Reason: reasonBulk,
+// joint takes n changes to those that the hooks have counted.
+func (b *Bulk) joint(n int) event.Decision {
+	over, err := b.hooks.Lose(n)
+	switch {
+	case err != nil:
+		d := b.limit.hold()
+		d.Action, d.Reason = event.ActionDeny, err.Error()
+		return d
+	case over:
+		return b.limit.hold()
 	}
+	return event.Decision{Action: event.ActionAllow}
+}
+
+// hold is the decision about one change too many.
+func (l *BulkLimit) hold() event.Decision {
+	return event.Decision{Action: l.Action, Risk: RiskBulk, Rule: l.label(), Reason: reasonBulk}
 }
 
 // bulkRule begins the names of limits in decisions.

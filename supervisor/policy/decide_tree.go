@@ -7,8 +7,11 @@ import (
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
-// renameExchange is RENAME_EXCHANGE of renameat2(2).
-const renameExchange = 1 << 1
+// RENAME_NOREPLACE and RENAME_EXCHANGE of renameat2(2).
+const (
+	renameNoReplace = 1 << 0
+	renameExchange  = 1 << 1
+)
 
 // Reasons of decisions about moved and linked names.
 const (

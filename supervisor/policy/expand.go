@@ -71,11 +71,23 @@ func (p *Policy) expandPlan(b *strings.Builder) {
 	for class, handling := range plan.Handling {
 		fmt.Fprintf(b, "  %-10s %s\n", className(class), handling)
 	}
-	if hooked, err := p.LowerHooks(false); err == nil {
-		for class, handling := range hooked.Handling {
-			if handling == gate.Hook {
-				fmt.Fprintf(b, "  %-10s %s under the engine lsm: notified only when %s\n", className(class), handling, gate.HookExceptions(hooked.Handling))
-			}
+	asked, err := p.LowerHooks(Terms{Asked: true})
+	if err != nil {
+		fmt.Fprintf(b, "plan for the engine lsm: %v\n", err)
+		return
+	}
+	alone, err := p.LowerHooks(Terms{})
+	if err != nil {
+		fmt.Fprintf(b, "plan for the engine lsm: %v\n", err)
+		return
+	}
+	for class, handling := range alone.Handling {
+		switch {
+		case handling != gate.Hook:
+		case asked.Handling[class] == gate.Hook:
+			fmt.Fprintf(b, "  %-10s %s under the engine lsm: notified only when %s\n", className(class), handling, gate.HookExceptions(asked.Handling))
+		default:
+			fmt.Fprintf(b, "  %-10s %s under the engine lsm with nobody to ask: notified only when %s\n", className(class), handling, gate.HookExceptions(alone.Handling))
 		}
 	}
 	ground, holes := p.ExecGround()

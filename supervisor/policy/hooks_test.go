@@ -104,9 +104,59 @@ func TestHooksAgree(t *testing.T) {
 	}
 }
 
+// TestHooksOwn: in a directory that the session made the hooks let no more be written
+// than the policy does in a repository that it made, and of what says where a
+// repository is as much.
+func TestHooksOwn(t *testing.T) {
+	needsRoot(t)
+	for _, p := range []*Policy{load(t, ""), load(t, "privileged-manual"), load(t, "", source(Project, designText)), load(t, "always", source(Session, alwaysText))} {
+		j, err := lsm.NewJudge(hookRules(t, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lifted := 0
+		r := rand.New(rand.NewPCG(9, 10))
+		dirs := []string{"", "/sub", "/.git", "/.git/worktrees/t", "/x.git/worktrees/t", "/.git/hooks", "/.git/modules/m", "/.github", "/.git/worktrees/t/modules/m"}
+		names := []string{".git", "gitdir", "commondir", "config", "config.lock", "HEAD", "pre-commit", "x.sample", "ci.yml", ".env", ".envrc", "f", ".claude", "Jenkinsfile"}
+		for range 2000 {
+			path := "/home/u/ws" + dirs[r.IntN(len(dirs))] + "/" + names[r.IntN(len(names))]
+			req := &event.Request{Op: event.OpOpen, Access: event.AccessWrite, Task: event.Task{PID: 77, TID: 77}, Object: event.Object{Kind: event.ObjectFile, Path: path}}
+			if r.IntN(2) == 0 {
+				req.Op, req.Object.Kind, req.Access = event.OpCreate, event.ObjectMissing, event.AccessWrite|event.AccessCreate
+			}
+			ask := func(own bool) bool {
+				a, err := j.Ask(lsm.Question{Path: path, Need: event.AccessWrite, Made: req.Op == event.OpCreate, Own: own})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.Errno == 0
+			}
+			strange, own := ask(false), ask(true)
+			req.Born = true
+			d := p.Decide(req)
+			if own && d.Action != event.ActionAllow || strange && !own {
+				t.Fatalf("%s: %s of %s: the hooks let it be (%v where the directory is a stranger's), the policy says %+v", p.Name(), req.Op, path, strange, d)
+			}
+			link := slices.Contains([]string{"/home/u/ws/.git", "/home/u/ws/sub/.git", "/home/u/ws/.git/worktrees/t/gitdir", "/home/u/ws/x.git/worktrees/t/commondir"}, path)
+			if link && own != (d.Action == event.ActionAllow) {
+				t.Fatalf("%s: %s of %s: the hooks say %v, the policy %+v", p.Name(), req.Op, path, own, d)
+			}
+			if own && !strange {
+				lifted++
+			}
+		}
+		if lifted < 25 {
+			t.Errorf("%s: %d of 2000 pass in a directory of the session's own: the test is too easy", p.Name(), lifted)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func hookRules(t testing.TB, p *Policy) *lsm.Rules {
 	t.Helper()
-	plan, err := p.LowerHooks(false)
+	plan, err := p.LowerHooks(Terms{Asked: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +269,7 @@ func TestLowerHooks(t *testing.T) {
 		{"observe", hook, hook, cont, cont, true, 0},
 	} {
 		p := load(t, tt.profile)
-		plan, err := p.LowerHooks(false)
+		plan, err := p.LowerHooks(Terms{Asked: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +283,19 @@ func TestLowerHooks(t *testing.T) {
 		if plan.Floor.HandledFS != 0 || len(plan.Floor.Paths) > 0 {
 			t.Errorf("%s: Landlock would refuse what the hooks allow: %+v", tt.profile, plan.Floor)
 		}
-		strict, err := p.LowerHooks(true)
+		if plan.Hooks.Bulk.Files != 0 {
+			t.Errorf("%s: the hooks count what is notified: %+v", tt.profile, plan.Hooks.Bulk)
+		}
+		alone, err := p.LowerHooks(Terms{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		limit := alone.Hooks.Bulk
+		if alone.Handling[gate.Read] != hook || alone.Handling[gate.Write] != hook || alone.Handling[gate.Tree] != tt.tree ||
+			tt.profile != "observe" && (limit.Files != 50 || limit.Held.Action != event.ActionDeny || limit.Held.By != "policy:"+tt.profile) {
+			t.Errorf("%s, with nobody to ask: %v, %+v", tt.profile, alone.Handling, limit.Held)
+		}
+		strict, err := p.LowerHooks(Terms{Strict: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,13 +325,15 @@ func TestTrapped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hooked, err := p.LowerHooks(false)
-		if err != nil {
-			t.Fatal(err)
-		}
 		fmt.Fprintf(&b, "%s\n", name)
 		trapped(&b, "unotify", &performed)
-		trapped(&b, "lsm", &hooked)
+		for _, terms := range []Terms{{Asked: true}, {}} {
+			hooked, err := p.LowerHooks(terms)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trapped(&b, map[bool]string{true: "lsm", false: "lsm, with nobody to ask"}[terms.Asked], &hooked)
+		}
 	}
 	golden(t, "trapped.golden", b.String())
 }

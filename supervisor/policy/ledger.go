@@ -16,6 +16,7 @@ import (
 type Ledger struct {
 	policy *Policy
 	bulk   *Bulk
+	hooks  Hooks // nil where all that happens comes to Decide
 
 	mu sync.RWMutex // guards made
 	// made are paths that the session made, each with all below it; true marks a
@@ -31,6 +32,23 @@ func NewLedger(p *Policy, now func() time.Time) *Ledger {
 	return &Ledger{policy: p, bulk: NewBulk(p.BulkLimit(), now), made: make(map[string]bool)}
 }
 
+// Hooks judge in the kernel what a session writes, so that it does not come to
+// Decide.
+type Hooks interface {
+	// Lose counts files that lose what they held, besides those that the hooks see,
+	// and says whether these are too many.
+	Lose(files int) (over bool, err error)
+	// Made reports whether the file that a path leads to now was made by the
+	// session, or had its content replaced by it. Of directories it knows nothing.
+	Made(path string) bool
+}
+
+// Join has the ledger remember and count together with hooks. It is called before
+// anything is decided.
+func (l *Ledger) Join(h Hooks) {
+	l.hooks, l.bulk.hooks = h, h
+}
+
 // Bulk is where answers about changes of many files go.
 func (l *Ledger) Bulk() *Bulk { return l.bulk }
 
@@ -40,14 +58,14 @@ func (l *Ledger) Decide(req *event.Request) event.Decision {
 		return l.policy.decideExec(req, l.expendable)
 	}
 	d := l.policy.Decide(req)
-	if d.Action != event.ActionAllow || d.AskBorn {
+	if d.Action != event.ActionAllow || d.AskBorn || fails(req) {
 		return d
 	}
 	lost := 0
-	if !l.bulk.off() {
+	if !l.bulk.off() && !l.policy.keeps(req) {
 		lost = l.loses(req)
 	}
-	if lost == 0 || l.policy.keeps(req) {
+	if lost == 0 {
 		l.note(req)
 		return d
 	}
@@ -69,7 +87,12 @@ func (l *Ledger) CheckContent(req *event.Request, content []byte) event.Decision
 // the session made is neither: the path is not resolved.
 func (l *Ledger) expendable(path string) bool {
 	own, linked := l.own(path)
-	return own || !linked && l.policy.scratch(path)
+	return own || !linked && (l.policy.scratch(path) || l.marked(path))
+}
+
+// marked reports whether hooks know a file as the session's own.
+func (l *Ledger) marked(path string) bool {
+	return l.hooks != nil && l.hooks.Made(path)
 }
 
 // own reports whether the session made a path, or something that it is below, or
@@ -135,6 +158,7 @@ func (l *Ledger) add(path string, link bool) {
 // name, and a directory into which something else was moved is not its own any
 // more.
 func (l *Ledger) moved(from, to string) {
+	marked := l.marked(from)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !strings.HasPrefix(to, "/") || !strings.HasPrefix(from, "/") {
@@ -143,7 +167,7 @@ func (l *Ledger) moved(from, to string) {
 	own, _ := l.madeAbove(from)
 	link := l.made[from]
 	delete(l.made, from)
-	if own || l.policy.scratch(from) {
+	if own || marked || l.policy.scratch(from) {
 		if len(l.made) < maxMade {
 			l.made[to] = link
 		}
@@ -152,6 +176,12 @@ func (l *Ledger) moved(from, to string) {
 	for path := to; len(path) > 1; path = path[:strings.LastIndexByte(path, '/')] {
 		delete(l.made, path)
 	}
+}
+
+// fails reports whether the kernel refuses a rename since it may replace nothing:
+// mv tries that first.
+func fails(req *event.Request) bool {
+	return req.Op == event.OpRename && req.Flags&renameNoReplace != 0 && req.Target.Kind != event.ObjectMissing
 }
 
 // loses is the number of files of which an operation loses the content, and whose
@@ -177,7 +207,7 @@ func (l *Ledger) loses(req *event.Request) int {
 		return 0
 	}
 	switch own, _ := l.own(path); {
-	case own:
+	case own || l.marked(path):
 		return 0
 	case kind == event.ObjectDir:
 		return maxBulk + 1

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,16 @@ func TestBulkOrdinary(t *testing.T) {
 			}
 			return rename(fmt.Sprintf("/home/u/ws/t%d", i-1), "/home/u/ws/doc", event.ObjectFile, event.ObjectFile)
 		},
+		"mv over one": func(i int) *event.Request { // which tries first whether nothing is there
+			step := rename("/home/u/ws/n", "/home/u/ws/doc", event.ObjectFile, event.ObjectFile)
+			switch i % 3 {
+			case 0:
+				return change("/usr/bin/sh", "make", "/home/u/ws/n")
+			case 1:
+				step.Flags = renameNoReplace
+			}
+			return step
+		},
 	} {
 		if held, d := burst(ledger(t, newClock()), 400, req); held != 0 {
 			t.Errorf("%s: %d held: %+v", name, held, d)
@@ -204,5 +215,60 @@ func BenchmarkLedger(b *testing.B) {
 				l.policy.Decide(req)
 			}
 		})
+	}
+}
+
+// counter is hooks that count, and know some files.
+type counter struct {
+	lost, limit int
+	made        map[string]bool
+	fails       error
+}
+
+func (c *counter) Lose(files int) (bool, error) {
+	c.lost += files
+	return c.lost > c.limit, c.fails
+}
+
+func (c *counter) Made(path string) bool { return c.made[path] }
+
+// TestJoined: with hooks that judge what a session writes there is one count, and
+// what it made by what they saw is its own.
+func TestJoined(t *testing.T) {
+	c := &counter{limit: 3, made: map[string]bool{}}
+	l := ledger(t, newClock())
+	l.Join(c)
+	for i := range 10 {
+		c.made[fmt.Sprintf("/home/u/ws/n%d", i)] = true
+	}
+	if held, d := burst(l, 10, files("/usr/bin/rm", "delete", "/home/u/ws/n%d")); held != 0 || c.lost != 0 {
+		t.Errorf("%d of the session's own files are held, %d counted: %+v", held, c.lost, d)
+	}
+	for range 5 {
+		c.made["/home/u/ws/tmp1"] = true
+		if d := l.Decide(rename("/home/u/ws/tmp1", "/home/u/ws/doc", event.ObjectFile, event.ObjectFile)); d.Action != event.ActionAllow {
+			t.Errorf("a file replaced anew: %+v", d)
+		}
+	}
+	if c.lost != 1 {
+		t.Errorf("%d counted, want the one that was replaced", c.lost)
+	}
+	if !l.expendable("/home/u/ws/n3") || !l.expendable("/home/u/ws/doc") || l.expendable("/home/u/ws/old1") {
+		t.Error("what a command may delete without a question")
+	}
+	if held, d := burst(l, 5, files("/usr/bin/rm", "delete", "/home/u/ws/old%d")); held != 3 || d.Rule != "commands.bulk: more than 50 files in 10s" {
+		t.Errorf("%d held: %+v", held, d)
+	}
+	c.fails = errors.New("the hooks are gone")
+	if d := l.Decide(change("/usr/bin/rm", "delete", "/home/u/ws/last")); d.Action != event.ActionDeny || d.Reason != "the hooks are gone" {
+		t.Errorf("what cannot be counted: %+v", d)
+	}
+	if d := l.Decide(change("/usr/bin/rm", "delete", "/home/u/ws/n.o")); d.Action != event.ActionAllow {
+		t.Errorf("what does not count: %+v", d)
+	}
+	// A link of the session's own leads who knows where.
+	link := &event.Request{Op: event.OpSymlink, Task: event.Task{PID: 77, TID: 77}, Object: event.Object{Kind: event.ObjectSymlink, Raw: "/home/u/ws"}, Target: event.Object{Kind: event.ObjectMissing, Path: "/home/u/ws/l"}}
+	if c.made["/home/u/ws/l/n3"] = true; l.Decide(link).Action != event.ActionAllow || l.expendable("/home/u/ws/l/n3") {
+		t.Error("what lies behind a link is expendable")
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,16 +14,26 @@ import (
 	"github.com/reeve-audit/reeve/tracer/lsm"
 )
 
+// Terms are what a session is held to besides its policy.
+type Terms struct {
+	// Strict says that a record is acknowledged before the task goes on.
+	Strict bool
+	// Asked says that somebody is asked; otherwise what asks is denied.
+	Asked bool
+}
+
 // LowerHooks is [Policy.Lower] for the engine lsm: the kernel's hooks run the
 // policy's automata, so that opens that ask nobody are not notified, and Landlock
 // is not needed.
 //
-// Classes in which the policy can ask stay performed, since a hook cannot wait;
-// so do all with strict, where a record is acknowledged before the task goes on.
+// Where somebody is asked the classes in which the policy can ask stay performed,
+// since a hook cannot wait and a filter sees no path: any write may be the one that
+// a rule, or the limit on bulk changes, asks about. Where nobody is, to ask is to
+// deny, which the hooks can, and they count. All stay performed with Strict.
 // Changes of names and metadata and the network stay performed as well: they
 // depend on what only the gate knows (whose a repository or a socket is), and the
 // hooks stand behind them.
-func (p *Policy) LowerHooks(strict bool) (tracer.Plan, error) {
+func (p *Policy) LowerHooks(terms Terms) (tracer.Plan, error) {
 	plan, err := p.Lower()
 	if err != nil {
 		return plan, err
@@ -34,13 +45,46 @@ func (p *Policy) LowerHooks(strict bool) (tracer.Plan, error) {
 	plan.Hooks = &rules
 	plan.Floor, plan.NeedWitness = landlock.Spec{}, nil
 	for c, need := range map[gate.Class]event.Access{gate.Read: event.AccessRead, gate.Write: event.AccessWrite} {
-		counted := need == event.AccessWrite && p.BulkLimit().Action > event.ActionAllow
-		if !strict && !counted && !p.asks(need) {
+		waits := terms.Asked && (p.asks(need) || need == event.AccessWrite && p.BulkLimit().Action == event.ActionAsk)
+		if !terms.Strict && !waits {
 			plan.Handling[c] = gate.Hook
+		}
+	}
+	if plan.Handling[gate.Write] == gate.Hook && !p.recordOnly {
+		rules.Marks = true
+		if rules.Bulk, err = p.hookLimit(); err != nil {
+			return plan, err
 		}
 	}
 	plan.Gaps = p.hookGaps()
 	return plan, nil
+}
+
+// hookLimit is the limit on bulk changes as the hooks hold it, who deny what is
+// asked about.
+func (p *Policy) hookLimit() (lsm.Bulk, error) {
+	limit := p.BulkLimit()
+	if limit.Action <= event.ActionAllow {
+		return lsm.Bulk{}, nil
+	}
+	rules, yes := p.spending()
+	auto, err := automaton.Compile(rules, automaton.Config{})
+	if err != nil {
+		return lsm.Bulk{}, fmt.Errorf("compile what is expendable: %w", err)
+	}
+	held := limit.hold()
+	if held.By = p.by; held.Action == event.ActionAsk {
+		held = gate.Unasked(held)
+	}
+	held.Errno = int32(syscall.EACCES)
+	out := lsm.Bulk{
+		Files: limit.Files, Window: limit.Window, Expendable: auto, IsExpendable: make([]bool, auto.NumAccepts()),
+		Keepers: p.tables.scratch.tools, Held: held,
+	}
+	for a := range out.IsExpendable {
+		out.IsExpendable[a] = yes(auto.Winners(uint32(a)))
+	}
+	return out, nil
 }
 
 // asks reports whether there is a path whose access the policy asks about.
@@ -115,6 +159,7 @@ func (s *ruleSet) plane() lsm.Plane {
 			Read: v.read, Write: v.write, Exec: v.exec, Make: s.making(winners),
 			HideRead: s.hidden(winners, event.AccessRead), HideWrite: s.hidden(winners, event.AccessWrite),
 			HideExec: s.hidden(winners, event.AccessExec),
+			Own:      s.bornOnly(winners),
 		}
 	}
 	return out
@@ -131,6 +176,27 @@ func (s *ruleSet) making(winners []int32) event.Action {
 		}
 	}
 	return made
+}
+
+// bornOnly reports whether all that stands against writing is what says where a
+// repository is: in a directory that the session made it may, see linkExcuse. Who
+// made the directory of a file the hooks know, whose the repository is only the gate.
+func (s *ruleSet) bornOnly(winners []int32) bool {
+	born := false
+	for i := range s.layers {
+		w := winner(winners, i)
+		v := s.layerVerdict(i, w)
+		switch {
+		case v.of(event.AccessRead|event.AccessExec) > event.ActionAllow:
+			return false
+		case v.write <= event.ActionAllow:
+		case w < 0 || s.rules[w].guard != guardLink || s.rules[w].born == bornNever:
+			return false
+		default:
+			born = true
+		}
+	}
+	return born
 }
 
 // hidden reports whether the layer that a refusal would name hides the path.

@@ -15,13 +15,14 @@ type scratchNames struct {
 
 // nameSet is a set of file names with "*" in some: "x*", "*.x" and others.
 type nameSet struct {
+	names          []string // as they are written
 	exact, endings map[string]bool
 	beginnings     []string
 	globs          []string
 }
 
 func newNameSet(names []string) nameSet {
-	s := nameSet{exact: make(map[string]bool), endings: make(map[string]bool)}
+	s := nameSet{names: names, exact: make(map[string]bool), endings: make(map[string]bool)}
 	for _, n := range names {
 		switch at := strings.IndexByte(n, '*'); {
 		case at < 0:

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -78,6 +79,30 @@ func (w *worker) hand(a answer) error {
 		}()
 	}
 	return l.ReturnFD(id, a.fd, a.cloexec)
+}
+
+// own tells the hooks of what was made for the task, or had its content replaced.
+// What they are not told of they take for somebody else's, and allow less.
+func (w *worker) own(fd int) {
+	for _, in := range w.injectors() {
+		if err := in.Own(fd); err != nil {
+			w.g.cfg.Log.Debug("a hook was not told whose something is", "error", err)
+		}
+	}
+}
+
+// ownDir is own of a directory that was just made under the tree lock.
+func (w *worker) ownDir(n *proc.Name) {
+	if len(w.injectors()) == 0 {
+		return
+	}
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(n.Parent.FD, strings.TrimRight(n.Last, "/"), flags, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	w.own(fd)
 }
 
 // injectors are the hooks that see the task.

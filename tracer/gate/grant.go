@@ -52,7 +52,7 @@ func (w *worker) granted(req *event.Request, d event.Decision) event.Decision {
 	q.Request.Task.Cwd = w.th.Cwd()
 	switch {
 	case w.m.Asker == nil:
-		return refused(d, reasonNobody)
+		return Unasked(d)
 	case req.Op == event.OpExec && req.Task.Cwd == "":
 		return refused(d, "asks, and where it would run cannot be named")
 	case w.questions() >= maxQuestions:
@@ -109,6 +109,9 @@ func (w *worker) follows(req *event.Request, steps []event.Request) {
 		g.also = shown(steps, g.seen, g.known)
 	}
 }
+
+// Unasked denies what the decider asks about where nobody is asked.
+func Unasked(d event.Decision) event.Decision { return refused(d, reasonNobody) }
 
 // refused denies what was asked about.
 func refused(d event.Decision, why string) event.Decision {

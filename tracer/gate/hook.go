@@ -11,6 +11,12 @@ import (
 //     here so that names which are denied stay closed to it;
 //   - what is made exclusively is how git, and whoever else locks by files, makes
 //     what is protected: whether it may be depends on whose repository it is.
+//
+// A class stays notified as a whole where somebody is asked and a rule of it can ask:
+// the filter sees no path, and a hook cannot wait. Of writes that is so with every
+// profile that protects a file by asking, since any write may turn out to be to that
+// file, by whatever name; and with every one that asks about bulk changes, since any
+// overwriting may be the one too many.
 const (
 	unhooked = unix.O_PATH | unix.O_EXCL
 	// changes are the flags of an open that can change something: for plans that

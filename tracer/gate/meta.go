@@ -91,7 +91,13 @@ func (w *worker) truncate(req event.Request) (outcome, error) {
 		}
 		return outcome{req: req}, unix.EINVAL
 	}
-	return w.onObject(req, p, err, func(p *proc.Pinned) error { return perform.Truncate(p.FD, size) })
+	return w.onObject(req, p, err, func(p *proc.Pinned) error {
+		err := perform.Truncate(p.FD, size)
+		if err == nil {
+			w.own(p.FD)
+		}
+		return err
+	})
 }
 
 func (w *worker) chmod(req event.Request) (outcome, error) {

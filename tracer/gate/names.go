@@ -69,6 +69,7 @@ func (w *worker) makeDir(req event.Request, dirfd int32, ptr uint64, mode uint32
 			return err
 		}
 		w.g.repos.made(n)
+		w.ownDir(n)
 		return nil
 	})
 }

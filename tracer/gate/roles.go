@@ -99,6 +99,9 @@ type Injector interface {
 	// that, whether it was taken or not.
 	Inject(tid int) error
 	Injected(tid int) error
+	// Own tells of what was made for a task, or had its content replaced, by any
+	// descriptor of it.
+	Own(fd int) error
 }
 
 // Holder is the kernel's hooks of a session that was begun inside another, and of

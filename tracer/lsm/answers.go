@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -31,6 +32,35 @@ func (e *Engine) Injected(tid int) error {
 		return fmt.Errorf("withdraw a descriptor for thread %d: %w", tid, err)
 	}
 	return nil
+}
+
+// Own marks what the supervisor made for a task, where that is of use, given any
+// descriptor of it.
+func (e *Engine) Own(fd int) error {
+	if !e.marks {
+		return nil
+	}
+	if err := e.loaded.Maps[bpf.LsmMapOwnInodes].Update(int32(fd), uint32(1), ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("mark what the session made: %w", err)
+	}
+	return nil
+}
+
+// Made reports whether the session made the file that a path of this process leads
+// to, or replaced what it held. A symbolic link at its end is not followed; of
+// directories, in which others may have put something, it says no.
+func (e *Engine) Made(path string) bool {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	var mark uint32
+	return e.loaded.Maps[bpf.LsmMapOwnInodes].Lookup(int32(fd), &mark) == nil
 }
 
 // Announce lets a thread execute files that the policy asks about, since the

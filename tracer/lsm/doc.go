@@ -12,6 +12,16 @@
 // automata that the supervisor decides with. Only what they cannot judge alone
 // is notified; see package gate's handling Hook.
 //
+// What the policy asks about is refused by a hook unless a grant answers it: where
+// somebody is asked the class of such opens is notified instead, where nobody is
+// nothing of it needs to be. Then the hooks also count the files that were there
+// before and are opened to be overwritten, and what is one too many is refused at
+// the open itself (Rules.Bulk, bpf/lsm_bulk.h); deletions, which the supervisor makes,
+// are counted to the same total (Engine.Lose). Files and directories that the session
+// made are marked at their inodes (bpf/lsm_own.h), by which the supervisor knows its
+// files, too (Engine.Made). An inode that the kernel has forgotten and reads anew is a
+// stranger's: it counts, and is protected. Two who open one file at once may both count.
+//
 // # What they are a floor for
 //
 // Programs: the gate is asked about every execve, and file_open refuses what the
@@ -50,7 +60,9 @@
 //
 //   - What a repository that the session itself made may do to its protected files
 //     only the gate knows. Git's own way (exclusive making, renames) goes by way of
-//     it; a plain open for writing of such a file is refused here.
+//     it, and the files that say where a repository is are allowed in directories
+//     that the session made (Outcome.Own); any other plain open for writing of such
+//     a file is refused here.
 //   - A socket that another program passes to the session is not judged; files are.
 //   - A session that may mount can give a directory another path.
 //   - With io_uring allowed, an overlay cannot copy up files that have extended

@@ -61,6 +61,7 @@ type Engine struct {
 	flow    *ring.Reader
 	losses  counters
 	session uint64
+	marks   bool // the session's own things are marked
 	settle  settling
 }
 
@@ -70,7 +71,7 @@ var ErrCrowded = errors.New("the kernel has no room for the hooks of one more se
 
 // New loads and attaches the programs; nobody is held before Adopt.
 func New(cfg Config) (_ *Engine, err error) {
-	e := &Engine{session: cfg.Session}
+	e := &Engine{session: cfg.Session, marks: cfg.Rules.Marks}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("load the LSM programs: %w", err), e.Close())
@@ -82,6 +83,13 @@ func New(cfg Config) (_ *Engine, err error) {
 	}
 	if err := e.fill(); err != nil {
 		return nil, err
+	}
+	if cfg.Rules.Bulk.Files > 0 {
+		// Whether the kernel runs programs is found out by loading one, which threads
+		// that act for a task may not.
+		if _, err := e.Lose(0); err != nil {
+			return nil, err
+		}
 	}
 	if err := e.attach(names); err != nil {
 		return nil, err
@@ -173,6 +181,7 @@ func fit(spec *ebpf.CollectionSpec, cfg *Config, settings *bpf.LsmSession, cells
 		spec.Maps[name].MaxEntries = uint32(n)
 	}
 	setCells(spec.Maps["cells"], cells)
+	spec.Maps[bpf.LsmMapLosses].MaxEntries = max(settings.BulkFiles, 1)
 	return nil
 }
 
@@ -206,6 +215,9 @@ func (e *Engine) fill() error {
 func (e *Engine) attach(names []string) (err error) {
 	for _, name := range names {
 		p := e.loaded.Programs[name]
+		if p.Type() == ebpf.Syscall { // it is run, at no hook
+			continue
+		}
 		var l link.Link
 		if p.Type() == ebpf.Tracing {
 			l, err = link.AttachTracing(link.TracingOptions{Program: p})

@@ -41,6 +41,7 @@ func NewJudge(rules *Rules) (*Judge, error) {
 		return nil, err
 	}
 	setCells(spec.Maps["cells"], cells)
+	spec.Maps[bpf.JudgeMapLosses].MaxEntries = max(s.BulkFiles, 1)
 	spec.Maps["flow"].MaxEntries = DefaultFlowBytes
 	j := &Judge{}
 	if err := spec.LoadAndAssign(&j.objects, nil); err != nil {
@@ -54,8 +55,9 @@ type Question struct {
 	Path string
 	// Need is AccessRead, AccessWrite or AccessExec.
 	Need event.Access
-	// Made says that the call makes the file.
-	Made bool
+	// Made says that the call makes the file, Own that the session made the
+	// directory that it is in.
+	Made, Own bool
 	// Times is how often to ask, 0 is once; Record writes a record each time.
 	Times  int
 	Record bool
@@ -67,6 +69,8 @@ type Answer struct {
 	Why   Why
 	// Took is how long all times took together.
 	Took time.Duration
+	// Expendable says that the loss of the file would not count, see Bulk.
+	Expendable bool
 }
 
 // Ask asks; the question's path is at most 4,095 bytes long.
@@ -74,6 +78,9 @@ func (j *Judge) Ask(q Question) (Answer, error) {
 	a := bpf.JudgeQuestion{Times: uint32(max(q.Times, 1)), Need: uint32(q.Need), Len: uint32(len(q.Path))}
 	if q.Made {
 		a.Made = 1
+	}
+	if q.Own {
+		a.Own = 1
 	}
 	if q.Record {
 		a.Record = 1
@@ -88,8 +95,11 @@ func (j *Judge) Ask(q Question) (Answer, error) {
 	if code != 0 {
 		return Answer{}, fmt.Errorf("the judge returned %d", int32(code))
 	}
-	return Answer{Errno: a.Error, Why: Why(a.Why), Took: time.Duration(a.Ns)}, nil
+	return Answer{Errno: a.Error, Why: Why(a.Why), Took: time.Duration(a.Ns), Expendable: a.Expendable != 0}, nil
 }
+
+// Lose is Engine.Lose.
+func (j *Judge) Lose(files int) (over bool, err error) { return lose(j.objects.ReeveLose, files) }
 
 // Records hands on what Ask recorded, as Engine.Run does, until ctx is done. It is
 // called once.

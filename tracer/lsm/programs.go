@@ -48,6 +48,9 @@ func hooks(cfg *Config) []string {
 		list = append(list, bpf.LsmProgReevePathMkdir, bpf.LsmProgReevePathRmdir, bpf.LsmProgReevePathUnlink, bpf.LsmProgReevePathSymlink,
 			bpf.LsmProgReevePathRename, bpf.LsmProgReevePathLink, bpf.LsmProgReevePathTruncate, bpf.LsmProgReevePathChmod, bpf.LsmProgReevePathChown)
 	}
+	if r.Bulk.Files > 0 {
+		list = append(list, bpf.LsmProgReeveLose)
+	}
 	if r.Closed&Xattr != 0 {
 		list = append(list, bpf.LsmProgReeveInodeSetxattr, bpf.LsmProgReeveInodeRemovexattr)
 	}

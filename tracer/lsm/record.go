@@ -12,7 +12,7 @@ import (
 
 // version is the version of the kernel records that this package reads,
 // LSM_VERSION in bpf/lsm.h.
-const version = 2
+const version = 3
 
 // Access is an operation that a hook judged.
 type Access struct {
@@ -38,8 +38,9 @@ type Access struct {
 	// Anonymous objects have no path; of a deleted one it is what it was. Made
 	// says that the operation makes the object, or the name Other.
 	Anonymous, Deleted, Made bool
-	// Granted says that a grant answered the policy's question.
-	Granted bool
+	// Granted says that a grant answered the policy's question, Born that a rule did
+	// not hold since the session made the directory, see Outcome.Own.
+	Granted, Born bool
 	// Refused says that the task got Errno.
 	Refused bool
 	Errno   int32
@@ -49,7 +50,8 @@ type Access struct {
 	// Inner is the number of the innermost session that the task is of, if that is
 	// not the engine's own: see Engine.Hand.
 	Inner uint32
-	// Arg is the operation's own, where it has no path: see bpf/lsm_rest.h.
+	// Arg is the operation's own: an open's flags, as the kernel keeps them; of one
+	// that has no path see bpf/lsm_rest.h.
 	Arg uint64
 	// Origin is where the record stood.
 	Origin event.Origin
@@ -85,6 +87,7 @@ const (
 	WhyOver     = Why(bpf.LsmWhyWHY_OVER)
 	WhyBusy     = Why(bpf.LsmWhyWHY_BUSY)
 	WhyIdentity = Why(bpf.LsmWhyWHY_IDENTITY)
+	WhyBulk     = Why(bpf.LsmWhyWHY_BULK)
 )
 
 var reasons = map[Why]string{
@@ -105,6 +108,7 @@ var reasons = map[Why]string{
 	WhyOver:     "the supervisor is gone",
 	WhyBusy:     "it could not be judged",
 	WhyIdentity: "the program would run as somebody else",
+	WhyBulk:     "many files lose what they held",
 }
 
 // String is one clause for a person.
@@ -190,7 +194,7 @@ func decode(b []byte) (Access, error) {
 		Op: ops[r.Op].op, Hook: ops[r.Op].hook, Need: event.Access(r.Access), Path: string(b[recordSize : recordSize+r.PathLen]), Other: string(b[recordSize+r.PathLen:]),
 		PathLong: Why(r.Why) == WhyLong, Dev: fromKernelDev(r.Dev), Ino: r.Ino, Mode: r.Mode,
 		Own: note(bpf.LsmNoteREC_OWN), Anonymous: note(bpf.LsmNoteREC_ANONYMOUS), Deleted: note(bpf.LsmNoteREC_DELETED),
-		Made: note(bpf.LsmNoteREC_MADE), Granted: note(bpf.LsmNoteREC_GRANTED),
+		Made: note(bpf.LsmNoteREC_MADE), Granted: note(bpf.LsmNoteREC_GRANTED), Born: note(bpf.LsmNoteREC_BORN),
 		Refused: r.Error != 0, Errno: r.Error, Why: Why(r.Why), Arg: r.Arg, Inner: r.Inner,
 	}, nil
 }

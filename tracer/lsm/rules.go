@@ -1,7 +1,9 @@
 package lsm
 
 import (
+	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/automaton"
@@ -19,16 +21,19 @@ type Outcome struct {
 	HideRead, HideWrite, HideExec bool
 	// Terminal says that only the session's own terminals pass.
 	Terminal bool
+	// Own says that writing and making pass in a directory that the session made.
+	Own bool
 }
 
 // The rest of an outcome's bits, as bpf/lsm.h has them.
 const (
 	outHide     = 2 * bpf.LsmWayNUM_WAYS
 	outTerminal = 1 << 15
+	outOwn      = 1 << 16
 )
 
-func (o Outcome) pack() uint16 {
-	var out uint16
+func (o Outcome) pack() uint32 {
+	var out uint32
 	for way, w := range map[bpf.LsmWay]struct {
 		action event.Action
 		hide   bool
@@ -37,13 +42,16 @@ func (o Outcome) pack() uint16 {
 		bpf.LsmWayWAY_UPDATE: {max(o.Read, o.Write), o.HideWrite},
 		bpf.LsmWayWAY_EXEC:   {o.Exec, o.HideExec}, bpf.LsmWayWAY_MAKE: {o.Make, o.HideWrite},
 	} {
-		out |= uint16(w.action) << (2 * way)
+		out |= uint32(w.action) << (2 * way)
 		if w.hide {
 			out |= 1 << (outHide + way)
 		}
 	}
 	if o.Terminal {
 		out |= outTerminal
+	}
+	if o.Own {
+		out |= outOwn
 	}
 	return out
 }
@@ -105,6 +113,29 @@ type Rules struct {
 	// Families is a bit set of the socket families that are open besides unix,
 	// and TCP and UDP; AF_INET stands for their other protocols.
 	Families uint64
+	// Marks says that what the session makes is marked, as Bulk and Outcome.Own need
+	// it.
+	Marks bool
+	// Bulk is counted by the hooks; the zero value is no limit, or one that the
+	// gate counts, to which all that can change a file is notified then.
+	Bulk Bulk
+}
+
+// Bulk is a limit on how many files that were there before the session may lose
+// what they held within a time: by opens, which the hooks count, and by what the
+// supervisor does for a task, see Engine.Lose.
+type Bulk struct {
+	Files  int
+	Window time.Duration
+	// Expendable tells the paths that do not count: those of whose accept class
+	// IsExpendable is true.
+	Expendable   *automaton.Automaton
+	IsExpendable []bool
+	// Keepers are names of programs whose changes do not count, where a program of
+	// the name stands that the session could not have put there.
+	Keepers []string
+	// Held is the decision about one file too many.
+	Held event.Decision
 }
 
 // MaxPlanes is how many planes the kernel's side has room for.
@@ -125,58 +156,104 @@ func (r *Rules) tables(s *bpf.LsmSession) ([]uint32, error) {
 		return nil, fmt.Errorf("the session's directory %s has a name of more than %d bytes", r.Temp, len(s.Temp)-1)
 	}
 	s.TempLen = uint32(copy(s.Temp[:], r.Temp))
-	var cells []uint32
+	if r.Marks {
+		s.Marks = 1
+	}
+	var t table
 	for i := range r.Planes {
-		var err error
-		if cells, err = r.lay(s, i, cells); err != nil {
-			return nil, err
+		p := &r.Planes[i]
+		const accesses = event.AccessRead | event.AccessWrite | event.AccessExec
+		if p.Need == 0 || p.Need&^accesses != 0 {
+			return nil, fmt.Errorf("bug: plane %d can refuse %v", i, p.Need)
 		}
+		outcomes := make([]uint32, len(p.Outcomes))
+		for a, o := range p.Outcomes {
+			outcomes[a] = o.pack()
+		}
+		to, class, err := t.lay(p.Auto, r.TempAlias, outcomes)
+		if err != nil {
+			return nil, fmt.Errorf("lay out plane %d: %w", i, err)
+		}
+		to.Need = uint32(p.Need)
+		s.Planes[i], s.Class[i] = to, class
+	}
+	if err := r.limit(s, &t); err != nil {
+		return nil, err
 	}
 	// A power of two, so that an index can be cut to size without a question.
-	for n := len(cells); n < 4 || n&(n-1) != 0; n++ {
-		cells = append(cells, 0)
+	for n := len(t.cells); n < 4 || n&(n-1) != 0; n++ {
+		t.cells = append(t.cells, 0)
 	}
-	s.Cells = uint32(len(cells))
-	return cells, nil
+	s.Cells = uint32(len(t.cells))
+	return t.cells, nil
 }
 
-// lay appends the rows of one plane: for each class of bytes the first cell of the
-// row that follows, and the outcome.
-func (r *Rules) lay(s *bpf.LsmSession, i int, cells []uint32) ([]uint32, error) {
-	p, to := &r.Planes[i], &s.Planes[i]
-	const accesses = event.AccessRead | event.AccessWrite | event.AccessExec
-	if p.Need == 0 || p.Need&^accesses != 0 {
-		return nil, fmt.Errorf("bug: plane %d can refuse %v", i, p.Need)
+// limit is what the hooks count, see Bulk.
+func (r *Rules) limit(s *bpf.LsmSession, t *table) (err error) {
+	b := &r.Bulk
+	if b.Files == 0 {
+		return nil
 	}
-	t := automaton.Tables{Classes: 1, Next: []uint16{0}, Accept: []uint32{0}}
-	var from [4]automaton.State
-	if p.Auto != nil {
-		t = p.Auto.Tables()
-		from = [4]automaton.State{
-			bpf.LsmFromFROM_START: p.Auto.Start(), bpf.LsmFromFROM_SELF: p.Auto.Run(p.Auto.Start(), procSelf),
-			bpf.LsmFromFROM_TEMP: p.Auto.Run(p.Auto.Start(), r.TempAlias),
+	if b.Files < 0 || !r.Marks || b.Window <= 0 || b.Expendable == nil || len(b.Keepers) > len(s.Keeper) {
+		return fmt.Errorf("bug: a limit of %d files in %v, %d programs without", b.Files, b.Window, len(b.Keepers))
+	}
+	outcomes := make([]uint32, len(b.IsExpendable))
+	for a, yes := range b.IsExpendable {
+		if yes {
+			outcomes[a] = 1
 		}
 	}
-	if n := len(cells) + len(t.Next) + len(t.Accept); n > maxCells {
-		return nil, fmt.Errorf("the policy's tables take more than %d MiB", maxCells>>18)
+	if s.Expendable, s.ExpendableClass, err = t.lay(b.Expendable, r.TempAlias, outcomes); err != nil {
+		return fmt.Errorf("lay out what is expendable: %w", err)
 	}
-	to.Need, to.Classes, s.Class[i] = uint32(p.Need), t.Classes, t.ByteClass
-	base := uint32(len(cells))
-	row := func(state uint32) uint32 { return base + state*(t.Classes+1) }
+	for i, name := range b.Keepers {
+		var text [8 * len(s.Keeper[i])]byte
+		if copy(text[:len(text)-1], name) != len(name) {
+			return fmt.Errorf("bug: program %s has a name of more than %d bytes", name, len(text)-1)
+		}
+		for k := range s.Keeper[i] {
+			s.Keeper[i][k] = binary.NativeEndian.Uint64(text[8*k:])
+		}
+	}
+	s.BulkFiles, s.BulkWindow = uint32(b.Files), uint64(b.Window)
+	return nil
+}
+
+// table is all automata, one after another.
+type table struct{ cells []uint32 }
+
+// lay appends the rows of an automaton: for each class of bytes the first cell of
+// the row that follows, and the outcome, which is one a class of accepting states.
+func (t *table) lay(auto *automaton.Automaton, alias string, outcomes []uint32) (to bpf.LsmPlane, class [256]uint8, err error) {
+	tables := automaton.Tables{Classes: 1, Next: []uint16{0}, Accept: []uint32{0}}
+	var from [4]automaton.State
+	if auto != nil {
+		tables = auto.Tables()
+		from = [4]automaton.State{
+			bpf.LsmFromFROM_START: auto.Start(), bpf.LsmFromFROM_SELF: auto.Run(auto.Start(), procSelf),
+			bpf.LsmFromFROM_TEMP: auto.Run(auto.Start(), alias),
+		}
+	}
+	if n := len(t.cells) + len(tables.Next) + len(tables.Accept); n > maxCells {
+		return to, class, fmt.Errorf("the policy's tables take more than %d MiB", maxCells>>18)
+	}
+	to.Classes, class = tables.Classes, tables.ByteClass
+	base := uint32(len(t.cells))
+	row := func(state uint32) uint32 { return base + state*(tables.Classes+1) }
 	for i, state := range from {
 		to.From[i] = row(uint32(state))
 	}
-	for state, accept := range t.Accept {
-		if int(accept) >= len(p.Outcomes) {
-			return nil, fmt.Errorf("bug: plane %d has no outcome for accept class %d", i, accept)
+	for state, accept := range tables.Accept {
+		if int(accept) >= len(outcomes) {
+			return to, class, fmt.Errorf("bug: there is no outcome for accept class %d", accept)
 		}
-		first := state * int(t.Classes)
-		for _, next := range t.Next[first : first+int(t.Classes)] {
-			cells = append(cells, row(uint32(next)))
+		first := state * int(tables.Classes)
+		for _, next := range tables.Next[first : first+int(tables.Classes)] {
+			t.cells = append(t.cells, row(uint32(next)))
 		}
-		cells = append(cells, uint32(p.Outcomes[accept].pack()))
+		t.cells = append(t.cells, outcomes[accept])
 	}
-	return cells, nil
+	return to, class, nil
 }
 
 // flags are the modes of the hooks.
