@@ -108,7 +108,7 @@ test-root: ## run the tests of the kernel's side and the black box tests as root
 	$(GO) test -timeout $(TESTTIMEOUT) ./tracer/... ./tests/...
 
 # What another kernel can change. On the first series, where engine lsm works: these
-# packages, and of the escapes these under that engine, in parts of about the same
+# packages, all in one machine, and of the escapes these under that engine, in parts of about the same
 # length. On the others the packages without that engine, that a session works, and
 # that it does without a kernel module which may not be there.
 # VM_ROWS=. runs all of them, and REEVE_LONG=1 every row instead of one of each
@@ -118,7 +118,7 @@ VM_ENGINE   ?= lsm
 VM_PACKAGES ?= ./bpf ./tracer ./tracer/landlock ./tracer/lsm ./tracer/probe ./tracer/proc ./tracer/seccomp ./tracer/witness
 VM_ROWS     ?= Test(Hooks|Automatic|Peers|Races|ExecRaces|Programs|Attributes|Names|Daemon|SupervisorDies|KilledRecords)$$ \
 	Test(ForeignEntry|Ring|Openat2|UnknownCalls|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Argv|Internet|InternetRaces|Unix)$$ \
-	Test(Unnoticed|BulkUnnoticed|OrdinaryGit|NestedUnderHooks)$$
+	Test(Unnoticed|BulkUnnoticed|OrdinaryGit|NestedHoldsDescendants|NestedUnderHooks)$$
 VM_OTHER    ?= Test(UnknownCalls|Programs|Listen)$$
 VM_LIMIT    ?= 15m
 VM_JOBS     ?= 2 # machines at a time
@@ -148,8 +148,8 @@ $(vm-parts): vm-rows-%:
 
 vm-packages-%:
 	@echo "test-vm: Linux $*, packages"
-	@REQUIRE=root$(if $(filter $(VM_FIRST),$*),$(comma)lsm) $(vm-test) -p 1 $(call vm-exec,-kernel $*) \
-		$(if $(filter $(VM_FIRST),$*),$(VM_PACKAGES),$(filter-out ./tracer/lsm,$(VM_PACKAGES)))
+	@REQUIRE=root$(if $(filter $(VM_FIRST),$*),$(comma)lsm) bin/vm -limit $(VM_LIMIT) -kernel $* \
+		$(addprefix -package ,$(if $(filter $(VM_FIRST),$*),$(VM_PACKAGES),$(filter-out ./tracer/lsm,$(VM_PACKAGES))))
 
 vm-other-%:
 	@echo "test-vm: Linux $*, engine unotify"

@@ -14,11 +14,7 @@
 
 const volatile struct session settings = {};
 
-#include "lsm_path.h"
-#include "lsm_judge.h"
-#include "lsm_record.h"
-#include "lsm_weigh.h"
-#include "lsm_bulk.h"
+#include "lsm_hold.h"
 
 static long again(__u32 n, __u32 *i)
 {
@@ -113,6 +109,41 @@ int files(struct bpf_iter__task_file *ctx)
 	bpf_seq_write(ctx->meta->seq, &f, sizeof(f));
 	bpf_seq_write(ctx->meta->seq, &s->path[at], len);
 	give_back(s);
+	return 0;
+}
+
+/* Which file of the supervisor's is held, and how often. */
+__u32 held_fd;
+__u32 held_times;
+__u64 held_ns; /* how long all of it took */
+__u32 held_error;
+
+static long hold_again(__u32 n, struct request *q)
+{
+	int error = hold(q);
+
+	if (error)
+		held_error = -error;
+	return 0;
+}
+
+/* What an open of an open file would cost: from the object to the record. */
+SEC("iter/task_file")
+int opens(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct request q = { .op = LSM_OPEN, .need = NEED_READ };
+	struct file *file = ctx->file;
+	__u64 began;
+
+	if (!file || !task || ctx->fd != held_fd ||
+	    (__u32)task->pid != settings.supervisor)
+		return 0;
+	q.dentry = (__u64)BPF_CORE_READ(file, f_path.dentry);
+	q.mnt = (__u64)BPF_CORE_READ(file, f_path.mnt);
+	began = bpf_ktime_get_ns();
+	bpf_loop(held_times, hold_again, &q, 0);
+	held_ns = bpf_ktime_get_ns() - began;
 	return 0;
 }
 

@@ -167,31 +167,10 @@ type JudgeSlot struct {
 	End    uint32
 	Walks  uint32
 	Other  uint32
-	Record struct {
-		_        structs.HostLayout
-		Version  uint16
-		Size     uint16
-		Kind     uint32
-		Time     uint64
-		Session  uint64
-		Start    uint64
-		Dev      uint64
-		Ino      uint64
-		Arg      uint64
-		Tgid     uint32
-		Tid      uint32
-		Op       uint32
-		Why      uint32
-		Access   uint32
-		Error    int32
-		Flags    uint32
-		Mode     uint32
-		Plane    uint32
-		PathLen  uint32
-		OtherLen uint32
-		Inner    uint32
-	}
-	Path [16384]uint8
+	Dentry uint64
+	Mount  uint64
+	Root   uint64
+	Path   [16384]uint8
 }
 
 // Names of all BPF objects in the ELF.
@@ -212,7 +191,12 @@ const (
 	JudgeMapUrgent     = "urgent"
 	JudgeProgFiles     = "files"
 	JudgeProgJudge     = "judge"
+	JudgeProgOpens     = "opens"
 	JudgeProgReeveLose = "reeve_lose"
+	JudgeVarHeldError  = "held_error"
+	JudgeVarHeldFd     = "held_fd"
+	JudgeVarHeldNs     = "held_ns"
+	JudgeVarHeldTimes  = "held_times"
 	JudgeVarNextLoss   = "next_loss"
 	JudgeVarOver       = "over"
 	JudgeVarPopulation = "population"
@@ -264,6 +248,7 @@ type JudgeSpecs struct {
 type JudgeProgramSpecs struct {
 	Files     *ebpf.ProgramSpec `ebpf:"files"`
 	Judge     *ebpf.ProgramSpec `ebpf:"judge"`
+	Opens     *ebpf.ProgramSpec `ebpf:"opens"`
 	ReeveLose *ebpf.ProgramSpec `ebpf:"reeve_lose"`
 }
 
@@ -289,6 +274,10 @@ type JudgeMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JudgeVariableSpecs struct {
+	HeldError  *ebpf.VariableSpec `ebpf:"held_error"`
+	HeldFd     *ebpf.VariableSpec `ebpf:"held_fd"`
+	HeldNs     *ebpf.VariableSpec `ebpf:"held_ns"`
+	HeldTimes  *ebpf.VariableSpec `ebpf:"held_times"`
 	NextLoss   *ebpf.VariableSpec `ebpf:"next_loss"`
 	Over       *ebpf.VariableSpec `ebpf:"over"`
 	Population *ebpf.VariableSpec `ebpf:"population"`
@@ -351,6 +340,10 @@ func (m *JudgeMaps) Close() error {
 //
 // It can be passed to LoadJudgeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JudgeVariables struct {
+	HeldError  *ebpf.Variable `ebpf:"held_error"`
+	HeldFd     *ebpf.Variable `ebpf:"held_fd"`
+	HeldNs     *ebpf.Variable `ebpf:"held_ns"`
+	HeldTimes  *ebpf.Variable `ebpf:"held_times"`
 	NextLoss   *ebpf.Variable `ebpf:"next_loss"`
 	Over       *ebpf.Variable `ebpf:"over"`
 	Population *ebpf.Variable `ebpf:"population"`
@@ -364,6 +357,7 @@ type JudgeVariables struct {
 type JudgePrograms struct {
 	Files     *ebpf.Program `ebpf:"files"`
 	Judge     *ebpf.Program `ebpf:"judge"`
+	Opens     *ebpf.Program `ebpf:"opens"`
 	ReeveLose *ebpf.Program `ebpf:"reeve_lose"`
 }
 
@@ -371,6 +365,7 @@ func (p *JudgePrograms) Close() error {
 	return _JudgeClose(
 		p.Files,
 		p.Judge,
+		p.Opens,
 		p.ReeveLose,
 	)
 }

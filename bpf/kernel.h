@@ -94,6 +94,10 @@ struct dentry {
 	struct super_block *d_sb;
 };
 
+struct seqcount {
+	unsigned int sequence;
+};
+
 struct vfsmount {
 	struct dentry *mnt_root;
 };

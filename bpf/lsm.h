@@ -352,16 +352,19 @@ struct slot {
 	struct request q;
 	struct verdict v;
 	struct ruling g;
-	__u32 at;  /* where the path begins */
+	__u32 at;  /* where the path begins, so far */
 	__u32 end; /* enum end: where it leads */
 	__u32 walks; /* how often it was looked for */
 	__u32 other; /* bytes behind the path that belong to the record */
-	struct record record;
+	__u64 dentry; /* where the walk is */
+	__u64 mount;
+	__u64 root; /* dentry of the mount's root */
 	union {
-		/* From PATH_END on there is room for another. */
+		/* Each record stands before its path. From PATH_END on there is room for another. */
 		__u8 path[PATH_SIZE + 2 * (MAX_PATH + 1)];
 		/* For the bindings only, which see no other types. */
 		struct {
+			struct record record;
 			enum need need;
 			enum mode mode;
 			enum surface surface;

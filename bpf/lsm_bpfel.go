@@ -277,7 +277,9 @@ type LsmSlot struct {
 	End    uint32
 	Walks  uint32
 	Other  uint32
-	Record LsmRecord
+	Dentry uint64
+	Mount  uint64
+	Root   uint64
 	Path   [16384]uint8
 }
 

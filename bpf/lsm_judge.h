@@ -52,10 +52,12 @@ static __always_inline void follow(struct run *r, __u32 at)
 	at &= PATH_SIZE - 1;
 	b = r->path[at];
 #pragma unroll
-	for (p = 0; p < MAX_PLANES; p++)
-		if (settings.planes[p].need)
-			r->state[p] = cell(r->cells, r->state[p] +
-							settings.class[p][b]);
+	for (p = 0; p < MAX_PLANES; p++) {
+		if (!settings.planes[p].need)
+			break; /* nor are there any behind it */
+		r->state[p] =
+			cell(r->cells, r->state[p] + settings.class[p][b]);
+	}
 }
 
 static long stride(__u32 i, struct run *r)

@@ -3,8 +3,8 @@
  * The path of an object from the session's root, whatever the task's own root
  * and working directory are: from the object upwards over dentries and mounts.
  *
- * Pointers are followed by bpf_probe_read_kernel (BPF_CORE_READ) or by loads that
- * the kernel guards, neither of which can fault. Names may change meanwhile; as
+ * Pointers are followed by loads that the kernel guards (see SEEN), which cannot
+ * fault and cost a tenth of bpf_probe_read_kernel. Names may change meanwhile; as
  * d_path does, we see that by rename_lock and begin anew.
  */
 #ifndef REEVE_LSM_PATH_H
@@ -17,8 +17,12 @@
 
 extern const volatile struct session settings;
 
-/* A plain load from kernel memory, where a bad pointer reads as zero. */
+/* Plain loads from kernel memory, where a bad pointer reads as zero. */
 extern void *bpf_rdonly_cast(const void *obj, __u32 type) __ksym;
+
+#define SEEN(type, p) \
+	((const type *)bpf_rdonly_cast((const void *)(p), \
+				       bpf_core_type_id_kernel(type)))
 
 enum end {
 	END_NONE,
@@ -35,116 +39,111 @@ struct {
 	__type(value, struct slot);
 } slots SEC(".maps");
 
+/* All that changes is in the slot: see struct slot. */
 struct walk {
-	struct dentry *dentry;
-	struct mount *mount;
-	struct dentry *root; /* of the mount */
-	__u8 *path;	     /* of a slot */
-	__u32 at;	     /* where the path begins in it, so far */
-	__u32 end;
+	struct slot *s;
 };
 
 /* The kernel's own mounts belong to no namespace: fs/mount.h. */
 #define MNT_NS_INTERNAL ((unsigned long)-22)
 
-static __always_inline struct mount *mount_of(const struct vfsmount *mnt)
+static __always_inline __u64 mount_of(__u64 mnt)
 {
-	return (void *)mnt - bpf_core_field_offset(struct mount, mnt);
+	return mnt - bpf_core_field_offset(struct mount, mnt);
 }
 
-static __always_inline int is_root(struct dentry *d)
+static __always_inline int is_root(__u64 dentry)
 {
-	return BPF_CORE_READ(d, d_inode, i_ino) == settings.root_ino &&
-	       BPF_CORE_READ(d, d_sb, s_dev) == settings.root_dev;
+	const struct dentry *d = SEEN(struct dentry, dentry);
+
+	return d->d_inode->i_ino == settings.root_ino &&
+	       d->d_sb->s_dev == settings.root_dev;
 }
 
 /* At the root of a mount: the session's root, or where it is mounted. */
-static __always_inline long cross(struct walk *w)
+static __always_inline long cross(struct slot *s)
 {
-	struct mount *mount = w->mount;
-	struct mount *parent = BPF_CORE_READ(mount, mnt_parent);
+	const struct mount *mount = SEEN(struct mount, s->mount);
+	__u64 parent = (__u64)mount->mnt_parent;
 	unsigned long ns;
 
-	if ((__u32)BPF_CORE_READ(mount, mnt_id) == settings.root_mount) {
-		w->end = END_ROOT;
+	if ((__u32)mount->mnt_id == settings.root_mount) {
+		s->end = END_ROOT;
 		return 1;
 	}
-	ns = (unsigned long)BPF_CORE_READ(mount, mnt_ns);
+	ns = (unsigned long)mount->mnt_ns;
 	if (ns == MNT_NS_INTERNAL) {
-		w->end = END_INTERNAL;
+		s->end = END_INTERNAL;
 		return 1;
 	}
 	/* A copy of our mounts, in another namespace, has a copy of our root. */
-	if (ns && is_root(w->dentry) &&
-	    BPF_CORE_READ((struct mnt_namespace *)ns, ns.inum) !=
-		    settings.root_ns) {
-		w->end = END_ROOT;
+	if (ns && is_root(s->dentry) &&
+	    mount->mnt_ns->ns.inum != settings.root_ns) {
+		s->end = END_ROOT;
 		return 1;
 	}
-	if (parent == mount) {
-		w->end = END_FOREIGN;
+	if (parent == s->mount) {
+		s->end = END_FOREIGN;
 		return 1;
 	}
-	w->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-	w->mount = parent;
-	w->root = BPF_CORE_READ(parent, mnt.mnt_root);
+	s->dentry = (__u64)mount->mnt_mountpoint;
+	s->root = (__u64)mount->mnt_parent->mnt.mnt_root;
+	s->mount = parent;
 	return 0;
 }
 
 static long climb(__u32 i, struct walk *w)
 {
-	struct dentry *parent, *d = w->dentry;
-	struct mount *mount = w->mount;
 	const unsigned char *name;
+	const struct dentry *d;
+	struct slot *s = w->s;
 	__u32 len, at;
+	__u64 parent;
 
-	if (d == w->root)
-		return cross(w);
-	d = bpf_rdonly_cast(d, bpf_core_type_id_kernel(struct dentry));
-	parent = d->d_parent;
+	if (s->dentry == s->root)
+		return cross(s);
+	d = SEEN(struct dentry, s->dentry);
+	parent = (__u64)d->d_parent;
 	len = d->d_name.len;
 	name = d->d_name.name;
-	if (parent == d || !len || len > MAX_NAME) {
-		w->end = (unsigned long)BPF_CORE_READ(mount, mnt_ns) ==
+	if (parent == s->dentry || !len || len > MAX_NAME) {
+		s->end = (unsigned long)SEEN(struct mount, s->mount)->mnt_ns ==
 					 MNT_NS_INTERNAL ?
 				 END_INTERNAL : END_FOREIGN;
 		return 1;
 	}
-	at = w->at - len - 1;
+	at = s->at - len - 1;
 	if (at < PATH_MIN || at > PATH_END) {
-		w->end = END_LONG;
+		s->end = END_LONG;
 		return 1;
 	}
 	/* The compiler may not forget these bounds: the verifier wants them. */
 	asm volatile("%0 &= 0x1fff" : "+r"(at));
 	asm volatile("%0 &= 0xff" : "+r"(len));
-	w->path[at] = '/';
-	if (bpf_probe_read_kernel(&w->path[at + 1], len, name)) {
-		w->end = END_FOREIGN;
+	s->path[at] = '/';
+	if (bpf_probe_read_kernel(&s->path[at + 1], len, name)) {
+		s->end = END_FOREIGN;
 		return 1;
 	}
-	w->at = at;
-	w->dentry = parent;
+	s->at = at;
+	s->dentry = parent;
 	return 0;
 }
 
 static __always_inline __u32 rename_sequence(void)
 {
-	__u32 seq = 0;
+	const volatile struct seqcount *s;
 
-	if (settings.rename_lock)
-		bpf_probe_read_kernel(&seq, sizeof(seq),
-				      (const void *)settings.rename_lock);
-	return seq;
+	if (!settings.rename_lock)
+		return 0;
+	s = SEEN(struct seqcount, settings.rename_lock);
+	return s->sequence;
 }
 
 #define MAX_WALKS 64
 #define MAX_TRIES (1 << 16)
 
 struct finding {
-	struct dentry *dentry;
-	struct mount *mount;
-	struct walk *walk;
 	struct slot *slot;
 	__u64 found;
 };
@@ -156,20 +155,20 @@ struct finding {
  */
 static long try(__u32 i, struct finding *f)
 {
-	struct mount *mount = f->mount;
 	__u32 seq = rename_sequence();
-	struct walk *w = f->walk;
+	struct slot *s = f->slot;
+	struct walk w = { .s = s };
 
 	if (seq & 1)
 		return 0;
-	w->dentry = f->dentry;
-	w->mount = mount;
-	w->root = BPF_CORE_READ(mount, mnt.mnt_root);
-	w->at = PATH_END;
-	w->end = END_NONE;
-	bpf_loop(MAX_CLIMB, climb, w, 0);
+	s->dentry = s->q.dentry;
+	s->mount = mount_of(s->q.mnt);
+	s->root = (__u64)SEEN(struct mount, s->mount)->mnt.mnt_root;
+	s->at = PATH_END;
+	s->end = END_NONE;
+	bpf_loop(MAX_CLIMB, climb, &w, 0);
 	f->found = rename_sequence() == seq;
-	return f->found || ++f->slot->walks == MAX_WALKS;
+	return f->found || ++s->walks == MAX_WALKS;
 }
 
 /*
@@ -182,27 +181,23 @@ static long try(__u32 i, struct finding *f)
 __noinline int find_path(__u32 i)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &i);
-	struct walk w = {};
-	struct finding f = { .walk = &w };
+	struct finding f = {};
 
 	if (!s)
 		return -EAGAIN;
-	w.path = s->path;
 	s->walks = 0;
 	f.slot = s;
-	f.dentry = (struct dentry *)s->q.dentry;
-	f.mount = mount_of((struct vfsmount *)s->q.mnt);
 	bpf_loop(MAX_TRIES, try, &f, 0);
 	if (!f.found)
 		return -EAGAIN;
-	if (w.end == END_INTERNAL) {
-		w.at = PATH_END; /* a name at most, and no path */
-	} else if (w.at == PATH_END) {
-		w.at = PATH_END - 1;
+	if (s->end == END_INTERNAL) {
+		s->at = PATH_END; /* a name at most, and no path */
+	} else if (s->at == PATH_END) {
+		s->at = PATH_END - 1;
 		s->path[PATH_END - 1] = '/';
 	}
-	s->at = w.at;
-	s->end = w.end == END_NONE ? END_LONG : w.end;
+	if (s->end == END_NONE)
+		s->end = END_LONG;
 	return 0;
 }
 

@@ -48,7 +48,7 @@ static __always_inline void fill_record(struct record *r, enum kind kind)
 	r->size = sizeof(*r);
 	r->time = bpf_ktime_get_boot_ns();
 	r->session = settings.session;
-	r->start = BPF_CORE_READ(task, group_leader, start_boottime);
+	r->start = task->group_leader->start_boottime;
 	r->tgid = id >> 32;
 	r->tid = id;
 	if (s)

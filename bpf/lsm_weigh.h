@@ -69,7 +69,8 @@ static __always_inline struct slot *take_slot(__u32 *number)
 
 static __always_inline void give_back(struct slot *s)
 {
-	__sync_lock_test_and_set(&s->busy, 0);
+	/* Nobody but this processor looks at it. */
+	*(volatile __u64 *)&s->busy = 0;
 }
 
 static __always_inline __u32 byte_at(const __u8 *path, __u32 at)
@@ -107,11 +108,11 @@ static __noinline int own_task(const __u8 *path, __u32 at, __u32 *rest)
 static __always_inline int begins(const __u8 *path, __u32 at, __u64 with,
 				  __u32 len)
 {
-	__u64 first = 0;
+	__u64 first;
 
 	asm volatile("%0 &= 0x1fff" : "+r"(at));
-	bpf_probe_read_kernel(&first, len, &path[at]);
-	return at + len <= PATH_END && first == with;
+	first = *(const __u64 *)&path[at];
+	return at + len <= PATH_END && !((first ^ with) << (8 * (8 - len)));
 }
 
 #define PROC_DIR 0x2f636f72702fULL /* "/proc/", little-endian */
@@ -186,13 +187,13 @@ static __always_inline int may_execute(const struct grant_key *key)
 /* A question that was answered yes for this file. */
 static __always_inline int granted(const struct request *q)
 {
-	struct dentry *d = (struct dentry *)q->dentry;
+	const struct dentry *d = SEEN(struct dentry, q->dentry);
 	struct grant_key key = {};
 	__u32 need = q->need;
 	struct grant *g;
 
-	key.dev = BPF_CORE_READ(d, d_sb, s_dev);
-	key.ino = BPF_CORE_READ(d, d_inode, i_ino);
+	key.dev = d->d_sb->s_dev;
+	key.ino = d->d_inode->i_ino;
 	key.tid = bpf_get_current_pid_tgid();
 	if (need == NEED_EXEC && may_execute(&key))
 		return 1;
@@ -278,7 +279,7 @@ __noinline int weigh(__u32 i)
 __noinline int record_access(__u32 i)
 {
 	struct slot *s = bpf_map_lookup_elem(&slots, &i);
-	struct dentry *d;
+	const struct dentry *d;
 	struct record *r;
 	__u32 at, len, other;
 
@@ -287,8 +288,11 @@ __noinline int record_access(__u32 i)
 	at = s->at;
 	len = PATH_END - at;
 	other = s->other;
-	d = (struct dentry *)s->q.dentry;
-	r = &s->record;
+	d = SEEN(struct dentry, s->q.dentry);
+	asm volatile("%0 &= 0x1fff" : "+r"(at));
+	if (at < sizeof(*r))
+		return -EAGAIN;
+	r = (struct record *)&s->path[at - sizeof(*r)];
 	fill_record(r, KIND_ACCESS);
 	r->op = s->q.op;
 	r->why = s->g.why;
@@ -298,19 +302,15 @@ __noinline int record_access(__u32 i)
 	r->flags = s->g.flags | (s->q.made ? REC_MADE : 0);
 	r->mode = s->q.mode;
 	r->plane = s->g.plane;
-	r->dev = BPF_CORE_READ(d, d_sb, s_dev);
-	r->ino = BPF_CORE_READ(d, d_inode, i_ino);
+	r->dev = d->d_sb->s_dev;
+	r->ino = d->d_inode->i_ino;
+	/* Last, since the verifier follows both ways of each. */
 	asm volatile("if %0 <= 4096 goto +1; %0 = 4096" : "+r"(len));
 	asm volatile("if %0 <= 4096 goto +1; %0 = 4096" : "+r"(other));
 	r->size = sizeof(*r) + len + other;
 	r->path_len = len;
 	r->other_len = other;
-	asm volatile("%0 &= 0x1fff" : "+r"(at));
-	if (at < sizeof(*r))
-		return -EAGAIN;
-	__builtin_memcpy(&s->path[at - sizeof(*r)], r, sizeof(*r));
-	return send_record(&s->path[at - sizeof(*r)], sizeof(*r) + len + other,
-			   s->g.error);
+	return send_record(r, sizeof(*r) + len + other, s->g.error);
 }
 
 #endif

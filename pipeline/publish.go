@@ -45,6 +45,11 @@ const (
 	failAfter = 3
 )
 
+// ErrReplaced is the answer of a bus in whose place another comes, which may take a
+// while: it is no refusal. What it answers is published again until the other is
+// there, and who waits for an ack waits on.
+var ErrReplaced = errors.New("another bus takes the place of this one")
+
 // ErrClosed is what those get who still wait for an ack when Run has ended.
 var ErrClosed = errors.New("the recorder is closed")
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -329,6 +330,39 @@ func TestAnotherBus(t *testing.T) {
 		t.Errorf("of the second bus, which has said nothing: %v", err)
 	}
 	time.AfterFunc(50*time.Millisecond, second.release)
+	mustClose(t, p)
+	if n := len(second.events(t)); n != 1 {
+		t.Errorf("%d events, want 1", n)
+	}
+}
+
+// TestReplacedBus: while another bus is on its way, however long it takes, nothing is
+// refused and who waits for an ack waits on.
+func TestReplacedBus(t *testing.T) {
+	first, second := newFakeBus(), newFakeBus()
+	var times atomic.Int64
+	first.refuse = func(int) error { times.Add(1); return pipeline.ErrReplaced }
+	p, _ := start(t, pipeline.PublisherConfig{})
+	p.Attach(first)
+	acked := make(chan error, 1)
+	go func() { acked <- p.RecordAcked(t.Context(), sample(0)) }()
+	for deadline := time.Now().Add(20 * time.Second); times.Load() < 6; time.Sleep(time.Millisecond) { // more often than a bus may refuse
+		if time.Now().After(deadline) {
+			t.Fatal("it is not published again")
+		}
+	}
+	select {
+	case err := <-acked:
+		t.Errorf("acknowledged by no bus: %v", err)
+	default:
+	}
+	if p.Failing() {
+		t.Errorf("it counts as a refusal: %v", p.Err())
+	}
+	p.Attach(second)
+	if err := <-acked; err != nil {
+		t.Error(err)
+	}
 	mustClose(t, p)
 	if n := len(second.events(t)); n != 1 {
 		t.Errorf("%d events, want 1", n)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -113,8 +114,12 @@ func (w *window) answer() {
 			a.m.retryAt = time.Now()
 			continue
 		}
+		if errors.Is(a.err, ErrReplaced) {
+			a.m.attempts = 0
+		} else {
+			failed = a.err
+		}
 		a.m.retryAt = time.Now().Add(backoff(a.m.attempts))
-		failed = a.err
 		if a.m.attempts == failAfter {
 			p.cfg.Log.Warn("the bus does not take records; trying again", "message", a.m.id, "err", a.err)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -105,17 +104,15 @@ func (b *directBus) Publish(id string, data []byte, done func(error)) {
 	}
 }
 
-var errOver = errors.New("the session has a bus by now")
-
 // run appends what is published, until nothing is published any more. What still
-// waits when another bus takes over is refused, so that it is published there.
+// waits when another bus takes over is left to be published there.
 func (b *directBus) run(ctx context.Context, published <-chan struct{}) {
 	for {
 		select {
 		case m := <-b.queue:
 			select {
 			case <-b.over:
-				m.done(errOver)
+				m.done(pipeline.ErrReplaced)
 				continue
 			default:
 			}

@@ -135,6 +135,12 @@ open(tmp + "/go", "w").close()
 wait("/tried")'`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "killed" && trial.Sampled() {
+				trial.Skip(t, "long", "of these one in an emulated machine (set REEVE_LONG=1 for all)")
+			}
+			if strings.Contains(script, "python3") {
+				trial.NeedProgram(t, "python3")
+			}
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				g := trial.NewGround(t, nobody)
 				r, events := inside(t, g, trial.Options{}, script+"\necho x > outer")

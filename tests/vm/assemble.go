@@ -35,7 +35,12 @@ func (m *machine) assemble(p *project, k *kernel) error {
 		return errors.Join(err, img.close())
 	}
 	job := wire.Job{Dir: p.here, Env: m.environ(), Now: time.Now().UnixNano()}
-	if job.Argv, err = m.program(img); err != nil {
+	if len(m.packages) > 0 {
+		job.Argv, err = m.packageTests(img, p)
+	} else {
+		job.Argv, err = m.program(img)
+	}
+	if err != nil {
 		return errors.Join(err, img.close())
 	}
 	for _, name := range m.modules {

@@ -11,6 +11,7 @@
 //	go test -exec "$PWD/bin/vm" -v ./tracer/witness
 //	go test -exec "$PWD/bin/vm -kernel 6.1" -run TestPlan ./tracer/landlock
 //	REQUIRE=lsm REEVE_ENGINE=lsm go test -exec "$PWD/bin/vm -kit" -run 'TestPaths/P09' ./tests/escapes
+//	REQUIRE=root,lsm bin/vm -package ./tracer/lsm -package ./tracer/witness -- -test.v  # in one machine
 //	bin/vm sh -c 'cat /proc/version; cat /sys/kernel/security/lsm'     # a program of the machine
 //	bin/vm -add ./x.sh=/x.sh -module loop -- sh /x.sh
 //	bin/vm -kit bash -c 'mkdir -m 700 /s; $REEVE run --state /s -- id; $REEVE doctor'
@@ -59,19 +60,20 @@ const (
 
 // A config is the command line.
 type config struct {
-	kernel  string
-	kit     bool
-	limit   time.Duration
-	memory  int // MiB
-	cpus    int
-	append  string
-	console bool
-	fetch   bool
-	modules list
-	without list
-	adds    list
-	env     list
-	argv    []string
+	kernel   string
+	kit      bool
+	limit    time.Duration
+	memory   int // MiB
+	cpus     int
+	append   string
+	console  bool
+	fetch    bool
+	modules  list
+	without  list
+	adds     list
+	packages list
+	env      list
+	argv     []string
 }
 
 // standard are the modules that an ordinary system loads when they are asked for,
@@ -98,6 +100,7 @@ func parse(args []string) (*config, error) {
 	f.Var(&c.modules, "module", "load a kernel module by `name`, may be repeated")
 	f.Var(&c.without, "without", "do not load a module of the ordinary ones, may be repeated")
 	f.Var(&c.adds, "add", "take a file or directory along, `HOST[=GUEST]`, may be repeated")
+	f.Var(&c.packages, "package", "run the tests of a `package`, may be repeated: all in one machine, one after another; the arguments are for each")
 	f.Var(&c.env, "env", "set `NAME=value` for the program, may be repeated")
 	f.Usage = func() {
 		fmt.Fprintln(f.Output(), "usage: vm [flags] PROGRAM [ARG…]\nRuns a program in a virtual machine; made for go test -exec.")
@@ -106,7 +109,7 @@ func parse(args []string) (*config, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	if c.argv = f.Args(); len(c.argv) == 0 && !c.fetch {
+	if c.argv = f.Args(); len(c.argv) == 0 && len(c.packages) == 0 && !c.fetch {
 		return nil, errors.New("no program given (hint: vm [flags] PROGRAM [ARG…])")
 	}
 	c.modules = slices.DeleteFunc(c.modules, func(m string) bool { return slices.Contains(c.without, m) })

@@ -65,6 +65,26 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// TestPackages: the tests of packages run, and one that fails is a failure.
+func TestPackages(t *testing.T) {
+	bin := machineFor(t)
+	const pkg = "github.com/reeve-audit/reeve/tests/vm/wire"
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"-test.v"}, 0, "--- PASS: TestBroken"},
+		{nil, 0, "PASS\nok\t" + pkg + "\t"},
+		{[]string{"-test.none"}, 1, "FAIL\t" + pkg + "\t"},
+	} {
+		out, err := exec.Command(bin, append([]string{"-limit", "4m", "-package", "./wire", "--"}, c.args...)...).CombinedOutput()
+		if status := trial.ExitStatus(err); status != c.status || !strings.Contains(string(out), c.want) {
+			t.Errorf("%v: status %d, want %d, and %q in\n%s", c.args, status, c.status, c.want, out)
+		}
+	}
+}
+
 // TestVersions: the newest package is the one with the greatest numbers.
 func TestVersions(t *testing.T) {
 	names := []string{"linux-image-6.12.9+deb12-cloud-amd64", "linux-image-6.12.117+deb12-cloud-amd64", "linux-image-6.12.20+deb13-cloud-amd64"}

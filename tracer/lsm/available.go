@@ -38,38 +38,67 @@ func Promising() bool {
 	return err != nil || slices.Contains(strings.Split(strings.TrimSpace(string(modules)), ","), "bpf")
 }
 
-// try loads one that refuses a harmless call of one
-// thread of ours, and sees it refused.
+// Prefetch begins what New will want of the kernel, where LSM programs work at all.
+func Prefetch() {
+	if Available() == nil {
+		_, _ = renameLock()
+	}
+}
+
+// tried is closed when the program that was tried may go: see try.
+var tried = make(chan struct{})
+
+// leave lets it go.
+var leave = sync.OnceFunc(func() { close(tried) })
+
+// try loads one that refuses a harmless call of one thread of ours, and sees it
+// refused. To take it from its hook again the kernel waits for 0.1 s, in which no
+// other program comes to any hook, so that is left until ours are there.
 func try() error {
-	runtime.LockOSThread() // the program knows this thread's id
-	defer runtime.UnlockOSThread()
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the program knows this thread's id, which ends with us
+		at, err := tryHere()
+		result <- err
+		if at != nil {
+			<-tried
+			_ = at.Close()
+		}
+	}()
+	return <-result
+}
+
+// tryHere is try on the thread that calls it, to which the program at the hook
+// that it returns refuses the call until that is closed.
+func tryHere() (at link.Link, err error) {
 	call := func() error { _, err := unix.Getpgid(os.Getpid()); return err }
 	if err := call(); err != nil {
-		return fmt.Errorf("%w: %w", ErrControl, err)
+		return nil, fmt.Errorf("%w: %w", ErrControl, err)
 	}
 	// Without a hook to attach to it cannot load, but where such programs are
 	// forbidden that is said first, before the kernel's types have to be read.
 	spec := refusal()
 	spec.AttachTo = ""
-	if p, err := ebpf.NewProgram(spec); err == nil {
+	if p, err := ebpf.NewProgramWithOptions(spec, ebpf.ProgramOptions{LogDisabled: true}); err == nil {
 		_ = p.Close()
 	} else if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("load a program: %w", unix.EPERM) // the library's hint about memory misleads
+		return nil, fmt.Errorf("load a program: %w", unix.EPERM) // the library's hint about memory misleads
 	}
-	p, err := ebpf.NewProgram(refusal())
+	const name = "refusal"
+	loaded, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{name: refusal()}},
+		ebpf.CollectionOptions{Cache: kernelTypes()})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer p.Close()
-	l, err := link.AttachLSM(link.LSMOptions{Program: p})
+	defer loaded.Close()
+	l, err := link.AttachLSM(link.LSMOptions{Program: loaded.Programs[name]})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrAttach, err)
+		return nil, fmt.Errorf("%w: %w", ErrAttach, err)
 	}
-	defer l.Close()
 	if err := call(); !errors.Is(err, unix.EPERM) {
-		return ErrNothingRefused
+		return l, ErrNothingRefused
 	}
-	return nil
+	return l, nil
 }
 
 // refusal refuses getpgid(2) of another process id than 0 to this thread.

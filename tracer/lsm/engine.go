@@ -1,12 +1,8 @@
 package lsm
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -14,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/bpf"
-	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/ring"
 	"github.com/reeve-audit/reeve/tracer/witness"
 )
@@ -77,6 +72,7 @@ func New(cfg Config) (_ *Engine, err error) {
 			err = errors.Join(fmt.Errorf("load the LSM programs: %w", err), e.Close())
 		}
 	}()
+	defer leave()
 	names := hooks(&cfg)
 	if e.loaded, err = load(&cfg, names); err != nil {
 		return nil, err
@@ -97,103 +93,8 @@ func New(cfg Config) (_ *Engine, err error) {
 	return e, e.openRings(cfg.Numbers)
 }
 
-// load makes the maps and hands the programs of these names to the verifier.
-func load(cfg *Config, names []string) (*ebpf.Collection, error) {
-	spec, err := bpf.LoadLsm()
-	if err != nil {
-		return nil, err
-	}
-	var settings bpf.LsmSession
-	cells, err := settle(&settings, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := fit(spec, cfg, &settings, cells); err != nil {
-		return nil, err
-	}
-	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
-	var shared map[string]*ebpf.Map
-	if cfg.keepsRoom() {
-		spec.Maps[bpf.LsmMapFacts].MaxEntries = cfg.Room.Ring.MaxEntries()
-		shared = map[string]*ebpf.Map{bpf.LsmMapFacts: cfg.Room.Ring}
-	}
-	return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: shared})
-}
-
 // keepsRoom says that forks and execs need room in the witness's ring.
 func (c *Config) keepsRoom() bool { return c.Strict && c.Room.Ring != nil }
-
-// Loads says whether all programs pass this kernel's verifier; nil says that they
-// do. It attaches none.
-func Loads() error {
-	cfg := Config{Rules: Rules{
-		Planes: []Plane{{Need: event.AccessRead, Outcomes: []Outcome{{Read: event.ActionAllow}}}}, Hides: true, Names: true, Closed: Xattr,
-	}}
-	loaded, err := load(&cfg, hooks(&cfg))
-	if err != nil {
-		return err
-	}
-	loaded.Close()
-	return nil
-}
-
-// settle fills in what the programs know of the session, and gives its table.
-func settle(s *bpf.LsmSession, cfg *Config) ([]uint32, error) {
-	cells, err := cfg.Rules.tables(s)
-	if err != nil {
-		return nil, err
-	}
-	s.Session, s.Closed, s.Families = cfg.Session, uint32(cfg.Rules.Closed), cfg.Rules.Families
-	s.Flags = cfg.Rules.flags() | uint32(bpf.LsmModeRECORD_ALLOWED)
-	if cfg.Strict {
-		s.Flags |= uint32(bpf.LsmModeSTRICT)
-	}
-	if cfg.Inner {
-		s.Flags |= uint32(bpf.LsmModeINNER)
-	}
-	if r := &cfg.Room; cfg.keepsRoom() {
-		s.Room, s.ForkRoom, s.ExecRoom, s.ExitRoom = r.Bytes, r.Fork, r.Exec, r.Exit
-	}
-	s.Supervisor = uint32(os.Getpid())
-	if s.RenameLock, err = renameLock(); err != nil {
-		return nil, err
-	}
-	return cells, locateRoot(s)
-}
-
-// fit gives the maps their sizes and contents.
-func fit(spec *ebpf.CollectionSpec, cfg *Config, settings *bpf.LsmSession, cells []uint32) error {
-	// The first process was not made under the hooks: its exit has its room from
-	// the beginning, see Adopt.
-	if err := errors.Join(spec.Variables["settings"].Set(settings), spec.Variables["promised"].Set(uint64(settings.ExitRoom))); err != nil {
-		return err
-	}
-	for name, size := range map[string][2]int{
-		"urgent": {cfg.UrgentBytes, DefaultUrgentBytes}, "flow": {cfg.FlowBytes, DefaultFlowBytes},
-	} {
-		n := size[0]
-		if n == 0 {
-			n = size[1]
-		}
-		if n < 0 || n&(n-1) != 0 || n%os.Getpagesize() != 0 {
-			return fmt.Errorf("ring of %d bytes: not a power of two of whole pages", n)
-		}
-		spec.Maps[name].MaxEntries = uint32(n)
-	}
-	setCells(spec.Maps["cells"], cells)
-	spec.Maps[bpf.LsmMapLosses].MaxEntries = max(settings.BulkFiles, 1)
-	return nil
-}
-
-// setCells makes the table's map, which is frozen once it is filled.
-func setCells(m *ebpf.MapSpec, cells []uint32) {
-	value := make([]byte, 0, 4*len(cells))
-	for _, c := range cells {
-		value = binary.NativeEndian.AppendUint32(value, c)
-	}
-	m.ValueSize, m.Value = uint32(len(value)), nil
-	m.Contents = []ebpf.MapKV{{Key: uint32(0), Value: value}}
-}
 
 // fill freezes the table and names the terminals that the session is started on.
 func (e *Engine) fill() error {

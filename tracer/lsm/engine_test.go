@@ -185,7 +185,9 @@ func (h *held) startHeld(script string, ready func(pid int), args ...string) fun
 	_, _ = io.WriteString(stdin, "\n")
 	return func() (string, error) {
 		err := cmd.Wait()
-		time.Sleep(50 * time.Millisecond) // for the records
+		if h.done != nil { // somebody reads what is recorded
+			err = errors.Join(err, h.engine.Settle())
+		}
 		return out.String(), err
 	}
 }

@@ -56,7 +56,12 @@ func TestInner(t *testing.T) {
 	outer := hold(t, rulesOf(t, pattern{dir + "/outer", denyAll}))
 	inner := outer.inside(rulesOf(t, pattern{dir + "/inner", denyAll}))
 	deepest := inner.inside(rulesOf(t, pattern{dir + "/deepest", denyAll}, pattern{dir + "/outer", allowAll}))
+	up := filepath.Dir(dir)
 	const look = `cd "$1"; for f in open outer inner deepest; do cat $f/f >/dev/null 2>&1 && echo $f; done; `
+	last := up + "/last"
+	if err := unix.Mkfifo(last, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ask := func(pid int, name string) {
 		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(dir, "..", name)); err == nil {
@@ -65,10 +70,9 @@ func TestInner(t *testing.T) {
 		}
 		t.Errorf("%d: it never came to %s", pid, name)
 	}
-	up := filepath.Dir(dir)
 	script := look + `echo $$ >` + up + `/pid; : >` + up + `/one; until [ -e ` + up + `/go1 ]; do sleep 0.02; done
 		` + look + `: >` + up + `/two; until [ -e ` + up + `/go2 ]; do sleep 0.02; done
-		(` + look + `) & wait; setsid sh -c '(` + look + `) & wait' sh "$1"; sleep 8 >/dev/null 2>&1 & : >` + up + `/three; exit 0`
+		(` + look + `) & wait; setsid sh -c '(` + look + `) & wait' sh "$1"; (exec >/dev/null 2>&1; read x <` + last + `) & exit 0`
 	wait := outer.start(script, dir)
 	ask(0, "one")
 	text, err := os.ReadFile(up + "/pid")
@@ -118,7 +122,10 @@ func TestInner(t *testing.T) {
 		deepest/f 13 of 0`)
 	// The last task is one that nobody waits for.
 	if n, err := deepest.engine.Population(); err != nil || n != 1 {
-		t.Errorf("%d tasks are left, %v", n, err)
+		t.Fatalf("%d tasks are left, %v", n, err)
+	}
+	if err := os.WriteFile(last, nil, 0); err != nil {
+		t.Error(err)
 	}
 	for _, e := range []*held{inner, deepest} {
 		n, err := e.engine.Population()
@@ -139,7 +146,7 @@ func TestWarden(t *testing.T) {
 	rules := rulesOf(t, pattern{dir + "/inner", denyAll})
 	rules.Closed = Ptrace
 	inner := outer.inside(rules)
-	wait := outer.start(`sleep 30 & p=$!; export `+victimVariable+`=warden; "$1" "$2" $p; kill $p && echo outside lives`, self(t), dir)
+	wait := outer.start(`sleep 600 >/dev/null 2>&1 & p=$!; export `+victimVariable+`=warden; "$1" "$2" $p; kill $p && echo outside lives`, self(t), dir)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if text, err := os.ReadFile(dir + "/pid"); err == nil && len(text) > 0 {
 			pid, _ := strconv.Atoi(string(text))
@@ -186,6 +193,7 @@ func actWarden(args []string) {
 		say("signal warden", unix.Kill(warden, unix.SIGTERM))
 		say("signal outside", unix.Kill(pid, unix.SIGTERM))
 		say("memory of warden", open(fmt.Sprintf("/proc/%d/mem", warden), unix.O_RDONLY))
+		_ = unix.Close(3) // that was all
 		time.Sleep(time.Minute)
 		return
 	}
@@ -202,12 +210,18 @@ func actWarden(args []string) {
 		say("thread", <-results)
 	}
 	self, _ := os.Executable()
-	child, err := os.StartProcess(self, []string{self, dir, outside, strconv.Itoa(os.Getpid())}, &os.ProcAttr{Files: []*os.File{nil, os.Stdout, os.Stderr}})
+	said, saying, err := os.Pipe()
+	if err != nil {
+		say("pipe", err)
+		return
+	}
+	child, err := os.StartProcess(self, []string{self, dir, outside, strconv.Itoa(os.Getpid())}, &os.ProcAttr{Files: []*os.File{nil, os.Stdout, os.Stderr, saying}})
 	if err != nil {
 		say("child", err)
 		return
 	}
-	time.Sleep(2 * time.Second)
+	saying.Close()
+	_, _ = said.Read(make([]byte, 1)) // until it has said all, or is gone
 	say("child", child.Kill())
 	_, _ = child.Wait()
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -33,7 +34,9 @@ func NewJudge(rules *Rules) (*Judge, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Flags = rules.flags()
+	s.Flags = rules.flags() | uint32(bpf.LsmModeRECORD_ALLOWED)
+	s.Supervisor = uint32(os.Getpid())
+	s.RenameLock, _ = renameLock() // what changes meanwhile is not the judge's concern
 	if err := locateRoot(&s); err != nil {
 		return nil, err
 	}
@@ -134,6 +137,63 @@ func (j *Judge) records(ctx context.Context, r *ring.Reader, to Sink) error {
 	return errors.Join(err, r.Close())
 }
 
+// Hold judges and records an open for reading of a file that this process has open,
+// from the object that the kernel has to the record, so many times, as the hooks do;
+// it returns how long they took together, and the errno of a refusal.
+func (j *Judge) Hold(fd int, times int) (took time.Duration, refused int32, err error) {
+	o := &j.objects
+	for v, n := range map[*ebpf.Variable]any{
+		o.HeldFd: uint32(fd), o.HeldTimes: uint32(times), o.HeldNs: uint64(0), o.HeldError: uint32(0),
+	} {
+		if err := v.Set(n); err != nil {
+			return 0, 0, fmt.Errorf("ask the judge about a file: %w", err)
+		}
+	}
+	if _, err := iterate(o.Opens); err != nil {
+		return 0, 0, fmt.Errorf("ask the judge about a file: %w", err)
+	}
+	var ns uint64
+	var code uint32
+	if err := errors.Join(o.HeldNs.Get(&ns), o.HeldError.Get(&code)); err != nil {
+		return 0, 0, err
+	}
+	if ns == 0 {
+		return 0, 0, fmt.Errorf("ask the judge about a file: it did not see descriptor %d of this process", fd)
+	}
+	return time.Duration(ns), int32(code), nil
+}
+
+// iterate runs an iterator and returns what it wrote.
+func iterate(p *ebpf.Program) ([]byte, error) {
+	it, err := link.AttachIter(link.IterOptions{Program: p})
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	r, err := it.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// Drain takes what is recorded and not read yet, and says how many records that
+// were. It is for who calls no Records.
+func (j *Judge) Drain() (n int, err error) {
+	r, err := openRing(j.objects.Flow, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open the judge's ring: %w", err)
+	}
+	for long := time.Unix(0, 1); err == nil; n++ { // ago: nothing is waited for
+		_, _, err = r.Read(long)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	return n - 1, errors.Join(err, r.Close())
+}
+
 // Found is an open file of a task and its path.
 type Found struct {
 	TGID, FD uint32
@@ -147,17 +207,7 @@ const endRoot = 1 // END_ROOT in bpf/lsm_path.h
 
 // Files finds the paths of all open files of the machine, as the hooks do.
 func (j *Judge) Files() ([]Found, error) {
-	it, err := link.AttachIter(link.IterOptions{Program: j.objects.Files})
-	if err != nil {
-		return nil, err
-	}
-	defer it.Close()
-	r, err := it.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	raw, err := io.ReadAll(r)
+	raw, err := iterate(j.objects.Files)
 	if err != nil {
 		return nil, err
 	}

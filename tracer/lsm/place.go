@@ -1,13 +1,8 @@
 package lsm
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -24,41 +19,6 @@ func toKernelDev(dev uint64) uint64 {
 
 func fromKernelDev(dev uint64) uint64 {
 	return unix.Mkdev(uint32(dev>>20), uint32(dev&(1<<20-1)))
-}
-
-const hintSymbols = "the hooks must see whether names change while they read them: " +
-	"the kernel's symbols must be readable by root and hold rename_lock (CONFIG_KALLSYMS_ALL)"
-
-// renameLock is found once, since the list of symbols is long: see Prefetch.
-var renameLock = sync.OnceValues(findRenameLock)
-
-// Prefetch begins what New will want of the kernel's symbols, where LSM programs
-// work at all.
-func Prefetch() {
-	if Available() == nil {
-		_, _ = renameLock()
-	}
-}
-
-// findRenameLock is the address of the kernel's lock of renames, whose sequence says
-// whether names have changed.
-func findRenameLock() (uint64, error) {
-	f, err := os.Open("/proc/kallsyms")
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", hintSymbols, err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		at, ok := strings.CutSuffix(s.Text(), " rename_lock")
-		if !ok {
-			continue
-		}
-		at, _, _ = strings.Cut(at, " ")
-		if addr, err := strconv.ParseUint(at, 16, 64); err == nil && addr != 0 {
-			return addr, nil
-		}
-	}
-	return 0, errors.New(hintSymbols)
 }
 
 // locateRoot says in s where paths begin: at the root directory of this process.
