@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/reeve-audit/reeve/cmd/reeve/early"
 	"github.com/reeve-audit/reeve/supervisor/approval"
 	"github.com/reeve-audit/reeve/supervisor/policy"
 	"github.com/reeve-audit/reeve/supervisor/session"
@@ -23,6 +24,7 @@ import (
 	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/landlock"
+	"github.com/reeve-audit/reeve/tracer/spawn/headstart"
 )
 
 // How much garbage a session lets stand, in per cent of what lives: little, as
@@ -35,7 +37,7 @@ const (
 )
 
 // sessionVariable tells a task the session that it is in.
-const sessionVariable = "REEVE_SESSION"
+const sessionVariable = early.SessionVariable
 
 // live is one session from its preparation to its summary.
 type live struct {
@@ -67,6 +69,7 @@ type live struct {
 // reeve's own, before the command ran or about its record.
 func run(ctx context.Context, o *runOptions) (status int, err error) {
 	if id := os.Getenv(sessionVariable); id != "" || insideSession() {
+		headstart.Drop()
 		return runNested(o, id)
 	}
 	debug.SetGCPercent(gcPercentStart)

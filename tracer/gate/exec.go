@@ -256,13 +256,14 @@ func (w *worker) firstLine(p *proc.Pinned) (line string, native bool, err error)
 
 // readable opens a program for reading. EACCES is returned as it is.
 func (w *worker) readable(p *proc.Pinned) (fd int, err error) {
-	fd, err = perform.ReopenNow(proc.SelfPath(p.FD), unix.O_RDONLY)
+	dir, name := proc.Self(p.FD)
+	fd, err = perform.ReopenNow(dir, name, unix.O_RDONLY)
 	if err == unix.EWOULDBLOCK { // somebody's lease on the file
 		if w.inline {
 			return -1, proc.ErrBlocks
 		}
 		err = w.block(func() (err error) {
-			fd, err = perform.Reopen(proc.SelfPath(p.FD), unix.O_RDONLY)
+			fd, err = perform.Reopen(dir, name, unix.O_RDONLY)
 			return err
 		})
 	}

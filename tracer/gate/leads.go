@@ -113,7 +113,8 @@ func (w *worker) runnable(p *proc.Pinned) bool {
 }
 
 func (w *worker) may(p *proc.Pinned, mode uint32) bool {
-	return unix.Faccessat(unix.AT_FDCWD, proc.SelfPath(p.FD), mode, unix.AT_EACCESS) == nil
+	dir, name := proc.Self(p.FD)
+	return unix.Faccessat(dir, name, mode, unix.AT_EACCESS) == nil
 }
 
 // envWords is the command that env(1) runs as the interpreter of a script, nil

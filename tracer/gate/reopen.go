@@ -13,33 +13,33 @@ import (
 
 // reopen opens a pinned object for the task.
 func (w *worker) reopen(p *proc.Pinned, flags int) answer {
-	path := proc.SelfPath(p.FD)
+	dir, name := proc.Self(p.FD)
 	if p.Stat.Mode&unix.S_IFMT == unix.S_IFCHR && p.Stat.Rdev == unix.Mkdev(5, 0) {
 		tty, errno := w.terminal()
 		if errno != 0 {
 			return answer{errno: errno}
 		}
-		path = tty
+		dir, name = unix.AT_FDCWD, tty
 	}
 	if p.Kind() == event.ObjectFIFO && openAccess(flags)&event.AccessWrite != 0 {
 		w.g.pending.settle(w.g.cfg.Listener)
 	}
 	waitsFor := p.Kind() == event.ObjectFIFO && flags&unix.O_NONBLOCK == 0
 	if waitsFor && openAccess(flags) == event.AccessRead {
-		return w.reopenWaiting(path, flags) // for a writer
+		return w.reopenWaiting(dir, name, flags) // for a writer
 	}
-	fd, err := perform.ReopenNow(path, flags)
+	fd, err := perform.ReopenNow(dir, name, flags)
 	switch {
 	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0 && w.inline:
 		return answer{again: true, wait: true} // a lease is being broken
 	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0, err == unix.ENXIO && waitsFor:
-		return w.reopenWaiting(path, flags)
+		return w.reopenWaiting(dir, name, flags)
 	}
 	return opened(fd, err, flags)
 }
 
 // reopenWaiting opens what may make the task wait for another one.
-func (w *worker) reopenWaiting(path string, flags int) answer {
+func (w *worker) reopenWaiting(dir int, name string, flags int) answer {
 	defer w.g.patient.Add(-1)
 	if w.g.patient.Add(1) > int64(w.g.cfg.MaxWaiters-w.g.cfg.MaxWaiters/16) {
 		d := event.Decision{Action: event.ActionDeny, By: "gate", Reason: "too many opens wait already"}
@@ -47,7 +47,7 @@ func (w *worker) reopenWaiting(path string, flags int) answer {
 	}
 	var fd int
 	err := w.block(func() (err error) {
-		fd, err = perform.Reopen(path, flags)
+		fd, err = perform.Reopen(dir, name, flags)
 		return err
 	})
 	return opened(fd, err, flags)

@@ -16,16 +16,17 @@ const ownFlags = unix.O_NOCTTY | unix.O_CLOEXEC
 // dropped are the flags that were about the name, which is resolved by now.
 const dropped = unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW
 
-// Reopen opens a pinned object by its path in our descriptor table. It may block.
-func Reopen(path string, flags int) (int, error) {
-	return unix.Open(path, flags&^dropped|ownFlags, 0)
+// Reopen opens what a name leads to from a directory, links followed: of a pinned
+// object that is [proc.Self]. It may block.
+func Reopen(dir int, name string, flags int) (int, error) {
+	return unix.Openat(dir, name, flags&^dropped|ownFlags, 0)
 }
 
 // ReopenNow is Reopen without waiting: EWOULDBLOCK where somebody's lease must be
 // broken first, ENXIO for a FIFO that nobody reads. What it opens has O_NONBLOCK
 // only if flags have it.
-func ReopenNow(path string, flags int) (int, error) {
-	fd, err := Reopen(path, flags|unix.O_NONBLOCK)
+func ReopenNow(dir int, name string, flags int) (int, error) {
+	fd, err := Reopen(dir, name, flags|unix.O_NONBLOCK)
 	if err != nil || flags&unix.O_NONBLOCK != 0 {
 		return fd, err
 	}
@@ -97,5 +98,6 @@ func Link(p *proc.Pinned, dir int, old string, to int, name string) error {
 	if p.Symlink() {
 		return unix.Linkat(dir, old, to, name, 0)
 	}
-	return unix.Linkat(unix.AT_FDCWD, proc.SelfPath(p.FD), to, name, unix.AT_SYMLINK_FOLLOW)
+	self, own := proc.Self(p.FD)
+	return unix.Linkat(self, own, to, name, unix.AT_SYMLINK_FOLLOW)
 }

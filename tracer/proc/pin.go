@@ -30,7 +30,31 @@ var selfPID = strconv.Itoa(os.Getpid())
 
 // SelfPath is a name by which the kernel reaches our descriptor fd, for the
 // calls that take a path and have no descriptor form.
-func SelfPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+func SelfPath(fd int) string { return selfFDs + strconv.Itoa(fd) }
+
+const selfFDs = "/proc/self/fd/"
+
+// selfDir is the directory of our descriptors, for as long as this process lives;
+// AT_FDCWD where it cannot be opened.
+var selfDir = openSelf()
+
+func openSelf() int {
+	fd, err := unix.Open(selfFDs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return unix.AT_FDCWD
+	}
+	return fd
+}
+
+// Self is SelfPath for the calls that take a directory, too: the kernel is there
+// in a third of the time, since the way to /proc/self/fd is walked anew for each
+// path, and with locks, as the last step is one that wants them.
+func Self(fd int) (dir int, name string) {
+	if selfDir == unix.AT_FDCWD {
+		return unix.AT_FDCWD, SelfPath(fd)
+	}
+	return selfDir, strconv.Itoa(fd)
+}
 
 // Pin takes over fd, an O_PATH descriptor, and finds out what it is. fd is
 // closed on error.
@@ -40,7 +64,7 @@ func Pin(fd int) (Pinned, error) {
 		unix.Close(fd)
 		return Pinned{FD: -1}, err
 	}
-	path, err := readlinkAt(unix.AT_FDCWD, SelfPath(fd))
+	path, err := readlinkAt(Self(fd))
 	if err != nil {
 		unix.Close(fd)
 		return Pinned{FD: -1}, err

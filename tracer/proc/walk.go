@@ -125,7 +125,7 @@ func (w *walker) link(s *step, name string, atProcRoot bool) error {
 // magic follows a link below /proc/PID, which leads to an object and not to a
 // name: the task's own are its own business, a stranger's are not followed.
 func (w *walker) magic(s *step, name string) error {
-	here, err := readlinkAt(unix.AT_FDCWD, SelfPath(s.cur))
+	here, err := readlinkAt(Self(s.cur))
 	if err != nil {
 		return err
 	}

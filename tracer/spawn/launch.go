@@ -3,11 +3,12 @@ package spawn
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/spawn/headstart"
 )
 
 // Process is the supervisor's half of a launch: init, and through it the
@@ -22,31 +23,18 @@ type Process struct {
 	InitPID int
 }
 
-// Start starts init, which waits for its orders. It takes milliseconds, so it is
-// done first and the policy is compiled meanwhile.
+// Start starts init, which waits for its orders, or takes the one that package
+// headstart began. That takes milliseconds, so it is done first and the policy is
+// compiled meanwhile.
 func Start() (*Process, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the session's subreaper: %w", err)
 	}
-	// What we were started with above 2 is not for the command.
-	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("keep descriptors from the command: %w", err)
-	}
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	h, err := headstart.Take()
 	if err != nil {
-		return nil, fmt.Errorf("make the launch socket: %w", err)
+		return nil, err
 	}
-	theirs := os.NewFile(uintptr(fds[1]), "launch")
-	defer theirs.Close()
-	p, err := os.StartProcess("/proc/self/exe", []string{InitName}, &os.ProcAttr{
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, theirs},
-		Env:   []string{"GOMAXPROCS=2", "GOGC=off"},
-	})
-	if err != nil {
-		unix.Close(fds[0])
-		return nil, fmt.Errorf("start the session's init: %w", err)
-	}
-	return &Process{conn: conn{fd: fds[0]}, init: p, InitPID: p.Pid}, nil
+	return &Process{conn: conn{fd: h.Socket}, init: h.Process, InitPID: h.Process.Pid}, nil
 }
 
 // LaunchError says at which step the launch failed.

@@ -41,10 +41,12 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/spawn/headstart"
 )
 
 // InitName is argv[0] of the session's init.
-const InitName = "reeve-init"
+const InitName = headstart.InitName
 
 // StepExec is the step at which the command itself could not be executed.
 const StepExec = "exec"
