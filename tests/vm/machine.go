@@ -96,7 +96,7 @@ func (m *machine) start(ctx context.Context) (int, error) {
 func (m *machine) options(console string) []string {
 	words := "console=ttyS0 quiet panic=-1 oops=panic reboot=t clocksource=hpet no_timer_check lsm=landlock,lockdown,yama,bpf " + m.append
 	return []string{
-		"-M", "q35,usb=off,smm=off,vmport=off", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", strconv.Itoa(m.cpus), "-m", strconv.Itoa(m.memory),
+		"-M", "q35,usb=off,smm=off,vmport=off", "-accel", "tcg,thread=single", "-cpu", "max", "-smp", strconv.Itoa(m.cpus), "-m", strconv.Itoa(m.memory),
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-chardev", "file,id=console,path=" + strings.ReplaceAll(console, ",", ",,"), "-serial", "chardev:console",
 		"-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line",
