@@ -45,8 +45,9 @@ func HasLeftovers(dir string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// ForgetLeftovers removes what init saved, when all of it is on the bus.
-func ForgetLeftovers(dir string) error { return os.Remove(filepath.Join(dir, ring.LeftoversName)) }
+// ForgetLeftovers removes what init saved, when all of it is on the bus; and whatever
+// else is there in its place, or it would be recovered again and again.
+func ForgetLeftovers(dir string) error { return os.RemoveAll(filepath.Join(dir, ring.LeftoversName)) }
 
 // Journal is the journal of a session's publisher, in the session's directory.
 func Journal(dir string) *ring.Journal {

@@ -79,7 +79,8 @@ func drainOne(ctx context.Context, st *session.State, claim *session.Claim, own 
 		away[target]++
 		return nil
 	}
-	b, err := bus.Open(ctx, bus.Config{Dir: claim.BusDir(), Existing: true})
+	// Where reeve was killed before it had a stream, the rings may hold all the same.
+	b, err := bus.Open(ctx, bus.Config{Dir: claim.BusDir(), Existing: claim.HasBus()})
 	if err != nil {
 		return err
 	}

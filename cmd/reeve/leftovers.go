@@ -61,9 +61,10 @@ func (l leftovers) recover(ctx context.Context, store storage.Store) error {
 func (l leftovers) record(ctx context.Context, store storage.Store, last *event.Event, to gate.Recorder) error {
 	m, err := l.claim.Manifest()
 	if err != nil {
-		return err
+		// What the rings held is worth more than what cannot be said of it.
+		m.Engine = last.Engine
 	}
-	if last.Seq == 0 { // not even its beginning is on record
+	if last.Seq == 0 && err == nil { // not even its beginning is on record
 		text, err := json.Marshal(m)
 		if err != nil {
 			return fmt.Errorf("encode manifest: %w", err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/reeve-audit/reeve/pipeline/bus"
 	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/supervisor/session"
@@ -52,6 +54,56 @@ func TestBrokenLeftovers(t *testing.T) {
 			}
 			if _, err := os.Stat(file); !os.IsNotExist(err) {
 				t.Errorf("the leftovers are still there: %v", err)
+			}
+		})
+	}
+}
+
+// TestPlantedLeftovers: whatever is in the places of the files, and whatever else is
+// gone, there is an end to it, and the same is not recorded again and again.
+func TestPlantedLeftovers(t *testing.T) {
+	pipe := func(path string) error { return unix.Mkfifo(path, 0o600) }
+	full := func(path string) error { return os.MkdirAll(filepath.Join(path, "x"), 0o700) }
+	link := func(path string) error { return os.Symlink(os.DevNull, path) }
+	empty := func(path string) error { return os.WriteFile(path, nil, 0o600) }
+	for name, c := range map[string]struct {
+		rings, journal func(path string) error
+		gone           string
+		want           int
+	}{
+		"pipe": {rings: pipe, want: 2}, "directory": {rings: full, want: 2}, "link": {rings: link, want: 2},
+		"journal is a pipe":      {rings: empty, journal: pipe, want: 2},
+		"journal is a directory": {rings: empty, journal: full, want: 2},
+		"journal is a link":      {rings: empty, journal: link, want: 2},
+		"no stream":              {rings: empty, gone: "bus", want: 2},
+		"no manifest":            {rings: empty, gone: "manifest.json", want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, s := deadSession(t)
+			err := c.rings(filepath.Join(s.Dir, ring.LeftoversName))
+			if c.journal != nil {
+				err = errors.Join(err, c.journal(filepath.Join(s.Dir, ring.JournalName)))
+			}
+			if c.gone != "" {
+				// The scratch space is what tells that it did not end in order.
+				err = errors.Join(err, os.RemoveAll(filepath.Join(s.Dir, c.gone)), full(filepath.Join(s.Dir, "tmp")))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := openedStore(t, filepath.Join(st.Dir, "reeve.db"))
+			for range 2 {
+				var warned bytes.Buffer
+				drain(context.Background(), &warned, st, store)
+				if warned.Len() > 0 {
+					t.Errorf("it says: %s", &warned)
+				}
+			}
+			if got := verified(t, store, s.ID); len(got) != c.want || got[len(got)-1].Kind != event.KindLost {
+				t.Errorf("%d records are stored: %+v", len(got), got)
+			}
+			if tracer.HasLeftovers(s.Dir) {
+				t.Error("the leftovers are still there")
 			}
 		})
 	}

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
@@ -79,7 +77,7 @@ func (j *Journal) Note(last uint64, marks []event.Origin) error {
 }
 
 func (j *Journal) open() error {
-	f, err := os.OpenFile(j.path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openFile(j.path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -144,10 +142,11 @@ func readSlots(f *os.File) (list []entry, err error) {
 type Marks []event.Origin
 
 // ReadMarks reads from a journal what is in the stream whose last record has the
-// sequence number last. Without a journal nothing is.
+// sequence number last. Without a journal, or with something else in
+// its place, nothing is.
 func ReadMarks(path string, last uint64) (Marks, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := openFile(path, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotFile) {
 		return nil, nil
 	}
 	if err != nil {

@@ -181,7 +181,10 @@ type Leftovers struct {
 // Load reads what Save wrote, as far as it can be read. The error is that of a file
 // that cannot be opened, os.ErrNotExist among them.
 func Load(path string) (*Leftovers, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := openFile(path, os.O_RDONLY)
+	if errors.Is(err, errNotFile) {
+		return &Leftovers{Torn: err}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open leftovers: %w", err)
 	}
