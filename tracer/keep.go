@@ -65,7 +65,12 @@ func (s *Session) keepRings(l *Launcher, cfg *Config) error {
 	if s.watch == nil {
 		return nil // no program of ours is in the kernel
 	}
-	if err := s.process.Keep(cfg.Keep.Dir, cfg.Keep.Lock); err != nil {
+	// What the tree does between this process's death and its own is on record, too.
+	links, err := s.watch.witness.Links()
+	if err != nil {
+		return err
+	}
+	if err := s.process.Keep(cfg.Keep.Dir, cfg.Keep.Lock, links); err != nil {
 		return err
 	}
 	if err := s.keepRing(s.watch.witness.Ring()); err != nil {

@@ -1,7 +1,9 @@
 package escapes_test
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,7 +16,8 @@ import (
 // TestKilledRecords: what tasks had done when reeve was killed is on record, each
 // thing once, however far its record had come (K17): under engine lsm, whose hooks
 // let nobody wait, as well as where each operation waits for its record. Two tasks
-// tell what they have done: one opens a file, the other starts programs.
+// tell what they have done: one opens a file, the other starts programs. Whom the
+// witness has seen begin it has seen end, though reeve was dead by then.
 func TestKilledRecords(t *testing.T) {
 	const script = `
 		i=0; while : < ok.txt; do i=$((i+1)); echo $i >> opens; done &
@@ -55,12 +58,16 @@ func TestKilledRecords(t *testing.T) {
 					killed[id], session = true, id
 				}
 			}
-			recorded := map[string]int{}
+			recorded, alive := map[string]int{}, map[string]bool{}
 			recovered := 0
 			for _, e := range g.Events("--session", session) {
 				switch {
 				case e.Action == "allow" && e.Op == "open" && e.Object.Path == g.Expand("{ok}"):
 					recorded["opens"]++
+				case e.Op == "fork":
+					alive[e.Task.ID] = true
+				case e.Op == "exit":
+					delete(alive, e.Task.ID)
 				case e.Kind == "fact" && e.Op == "exec" && strings.HasSuffix(e.Object.Path, "/true"):
 					recorded["runs"]++
 				}
@@ -74,6 +81,9 @@ func TestKilledRecords(t *testing.T) {
 			}
 			if n := recorded["runs"]; witness && (n < runs || n > runs+1) {
 				t.Errorf("%d programs were run, perhaps one more; %d are on record", runs, n)
+			}
+			if witness && len(alive) > 0 {
+				t.Errorf("these have begun and not ended: %v", slices.Collect(maps.Keys(alive)))
 			}
 			g.Redecided(session)
 			if r := g.Verb("verify", session); !strings.Contains(r.Stdout, ": whole: ") {

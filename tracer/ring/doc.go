@@ -15,7 +15,8 @@
 //     published, how far into each ring the records up to its last one reach. So
 //     which records of a ring are in the stream follows from the sequence number of
 //     the stream's last record, and from nothing else.
-//   - Init (package spawn) holds the maps, the session's directory and its lock, and
+//   - Init (package spawn) holds the maps, the programs that write into them until the
+//     tree is gone, the session's directory and its lock, and
 //     lets go of all when reeve says Leave. If reeve is gone without that word, init
 //     ends the tree, and then, with nobody left who could write, Save copies what is
 //     between consumer and producer into the session's directory.

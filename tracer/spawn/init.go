@@ -105,6 +105,7 @@ func (i *initProcess) run() {
 	}
 	i.pid.Store(int64(f.pid))
 	i.reap()
+	i.kept.detach()
 	// Before the supervisor knows: that it hangs up then must not be taken for its
 	// death, for which all processes of the machine are looked through.
 	close(done)

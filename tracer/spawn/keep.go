@@ -12,10 +12,11 @@ import (
 )
 
 // Keep has init hold the session's directory, in which it saves what the rings hold
-// should this process die, and the lock by which the session is alive until then.
-// Both stay the caller's.
-func (p *Process) Keep(dir, lock int) error {
-	return p.tell(message{Kind: kindKeep}, dir, lock)
+// should this process die, the lock by which the session is alive until then, and
+// the links of programs that are to write into the rings until the tree is gone. All
+// stay the caller's.
+func (p *Process) Keep(dir, lock int, links []int) error {
+	return p.tell(message{Kind: kindKeep}, append([]int{dir, lock}, links...)...)
 }
 
 // KeepRing has init hold a ring. Its number is not 0 and its own; the descriptor
@@ -43,22 +44,31 @@ func (p *Process) tell(m message, fds ...int) error {
 	return p.conn.send(m, fds...)
 }
 
-// kept is what init holds for a supervisor that dies. It is for one goroutine.
+// kept is what init holds for a supervisor that dies. It is for one goroutine, but
+// for detach: links come before the tree begins, and go after its end.
 type kept struct {
 	dir   int   // of the session, if has is set
 	has   bool  // whether there is anything to save to
-	lock  []int // held, nothing more
+	lock  int   // held, nothing more
+	links []int // until detach
 	rings []ring.Held
 }
 
 func (k *kept) keep(m message, fds []int) {
 	switch {
-	case m.PID == 0 && len(fds) > 0:
-		k.dir, k.has, k.lock = fds[0], true, fds[1:]
+	case m.PID == 0 && len(fds) > 1:
+		k.dir, k.has, k.lock, k.links = fds[0], true, fds[1], fds[2:]
 	case len(fds) == 1:
 		k.drop(uint32(m.PID))
 		k.rings = append(k.rings, ring.Held{Number: uint32(m.PID), FD: fds[0], Size: int(m.Status)})
 	}
+}
+
+// detach lets go of the links: nobody is left who could make a record. A supervisor
+// that lives detaches the programs while others wait for nothing, as it takes a while.
+func (k *kept) detach() {
+	closeAll(k.links)
+	k.links = nil
 }
 
 func (k *kept) drop(number uint32) {

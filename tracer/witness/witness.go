@@ -55,7 +55,8 @@ func (c Config) Validate() error {
 }
 
 // Witness watches one session. Its programs run until Close, or until this
-// process ends: then nothing watches, so the session's tree must not outlive it.
+// process ends, unless somebody else holds their Links: then nothing watches, so the
+// session's tree must not outlive them.
 type Witness struct {
 	session uint64
 	verify  bool
@@ -289,8 +290,22 @@ func (w *Witness) Forget(tid int) error {
 	return nil
 }
 
-// Close detaches the programs and ends Run; end Run by its context first where the
-// last records matter.
+// Links are descriptors that keep the programs in place as long as anybody holds
+// them. They stay the witness's.
+func (w *Witness) Links() ([]int, error) {
+	fds := make([]int, 0, len(w.links))
+	for _, l := range w.links {
+		raw, ok := l.(interface{ FD() int })
+		if !ok {
+			return nil, errors.New("bug: a link without a descriptor")
+		}
+		fds = append(fds, raw.FD())
+	}
+	return fds, nil
+}
+
+// Close lets go of the programs, which are detached unless somebody else holds their
+// links, and ends Run; end Run by its context first where the last records matter.
 func (w *Witness) Close() error {
 	var errs []error
 	for _, l := range w.links {
