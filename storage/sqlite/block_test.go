@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -104,6 +105,32 @@ func TestReadWhileGrowing(t *testing.T) {
 	}
 	if len(seen) < 1200 || !reflect.DeepEqual(seen, all[:len(seen)]) {
 		t.Errorf("%d records, or others", len(seen))
+	}
+}
+
+// TestReadWhileRemoved: what was read of a session that another process removes
+// meanwhile does not pass for all of it.
+func TestReadWhileRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "reeve.db")
+	s, other := open(t, path, Config{}), open(t, path, Config{})
+	all := storagetest.Typical("01K", 3*pageBlocks*blockRecords)
+	if err := s.Append(t.Context(), storagetest.Split(all, 512, 1)); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	var failed error
+	for _, err := range s.Events(t.Context(), storage.Query{Session: "01K"}) {
+		if failed = err; err != nil {
+			break
+		}
+		if read++; read == 1 {
+			if err := other.Remove(t.Context(), "01K"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if read == len(all) || !errors.Is(failed, storage.ErrNoSession) || !strings.Contains(failed.Error(), "removed") {
+		t.Errorf("%d records of %d, error %v", read, len(all), failed)
 	}
 }
 

@@ -121,6 +121,7 @@ func (s *Store) events(ctx context.Context, q *storage.Query, yield func(event.E
 		left = 1<<63 - 1
 	}
 	for _, id := range ids {
+		some := false
 		blocks, err := newBlockReader(ctx, db, id, q)
 		if err != nil {
 			return err
@@ -139,9 +140,27 @@ func (s *Store) events(ctx context.Context, q *storage.Query, yield func(event.E
 			if left--; left == 0 {
 				return nil
 			}
+			some = true
+		}
+		// Of those that are asked for all together one may go before its turn.
+		if some || q.Session != "" {
+			if err := stillThere(ctx, db, id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// stillThere says whether a session was removed while it was read, page by page: what
+// was read of it must not pass for all.
+func stillThere(ctx context.Context, db *sql.DB, id sessionID) error {
+	var sid int64
+	err := db.QueryRowContext(ctx, `SELECT sid FROM sessions WHERE id = ?`, id.id).Scan(&sid)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("session %s was removed while it was read: %w", id.id, storage.ErrNoSession)
+	}
+	return err
 }
 
 // merge gives the records of two sequences, each by seq, as one. Most often the

@@ -52,7 +52,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
+		// An Origin is not stored.
+		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[event.Origin]() {
 			return
 		}
 		for i := range v.NumField() {
