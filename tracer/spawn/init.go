@@ -53,8 +53,11 @@ type initProcess struct {
 
 // prepare makes init a subreaper that neither the terminal nor the tree ends.
 func (i *initProcess) prepare() error {
+	if kind, err := unix.GetsockoptInt(socketFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+		return errors.New("a program of this name is started by reeve run alone; call reeve by another one")
+	}
 	if _, err := unix.FcntlInt(socketFD, unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
-		return fmt.Errorf("this program is started by reeve run: %w", err)
+		return fmt.Errorf("keep the launch socket from the command: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the session's subreaper: %w", err)
