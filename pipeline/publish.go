@@ -91,6 +91,8 @@ type Totals struct {
 	// Lost counts records that were not kept: here, and by every "lost" record
 	// that came in.
 	Lost uint64
+	// Unstated is how many of them no record states yet.
+	Unstated uint64
 	// Chain is the chain value of the last record.
 	Chain [32]byte
 }
@@ -311,5 +313,6 @@ func (p *Publisher) Totals() Totals {
 	t := p.totals
 	t.Events = p.seq
 	t.Lost += p.lost
+	t.Unstated = p.lost
 	return t
 }

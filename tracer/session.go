@@ -342,9 +342,6 @@ func (s *Session) Wait(stopped func(unix.Signal)) (r Result, err error) {
 	}
 	// Init is to be the last that holds the hooks: detaching them takes long.
 	err = errors.Join(err, s.inner.release(), s.hooks.release())
-	if s.hooks != nil {
-		err = errors.Join(err, s.process.DropAll())
-	}
 	s.cancel()
 	return r, errors.Join(err, s.group.Wait(), s.watch.close(), s.hooks.close())
 }

@@ -106,9 +106,9 @@ func deliverAll(ctx context.Context, b *bus.Bus, left leftovers, target session.
 	if err := collectAll(ctx, b, "leftovers", store); err != nil {
 		return err
 	}
-	if tracer.HasLeftovers(left.claim.Dir) {
+	if left.any() {
 		if err := left.recover(ctx, store); err != nil {
-			return fmt.Errorf("recover what the kernel's rings held: %w", err)
+			return fmt.Errorf("recover what its stream lacks: %w", err)
 		}
 		if err := collectAll(ctx, b, "recovered", store); err != nil {
 			return err

@@ -18,15 +18,16 @@ import (
 	"github.com/reeve-audit/reeve/tracer/gate"
 )
 
-// leftovers are what a session left whose reeve was killed: its stream, and what its
-// init saved of the kernel's rings. See package ring.
+// leftovers are what a session left whose reeve was killed, or could not record all of
+// it: its stream, how many records that should hold, and what its init saved of the
+// kernel's rings. See package ring.
 type leftovers struct {
 	state *session.State
 	claim *session.Claim
 	bus   *bus.Bus
 }
 
-// recover puts what the rings held onto the session's bus, behind the last record of
+// recover puts what is not there yet onto the session's bus, behind the last record of
 // the stream, all of which store has. A publisher goes on with its numbers and its
 // chain. What is interrupted here is done again the next time.
 func (l leftovers) recover(ctx context.Context, store storage.Store) error {
@@ -54,10 +55,42 @@ func (l leftovers) recover(ctx context.Context, store storage.Store) error {
 	if err = errors.Join(err, closeErr, group.Wait()); err != nil {
 		return err
 	}
+	if !tracer.HasLeftovers(l.claim.Dir) {
+		return nil
+	}
 	return tracer.ForgetLeftovers(l.claim.Dir)
 }
 
-// record records what the rings held.
+// any says whether there may be more to record than the stream holds.
+func (l leftovers) any() bool {
+	made, err := l.claim.Made()
+	return made > 0 || err != nil || tracer.HasLeftovers(l.claim.Dir)
+}
+
+// reasonUntaken is that of records which no bus has taken.
+const reasonUntaken = "the bus had not taken them when the session ended"
+
+// loss records how many records the session made that its stream lacks, once.
+func (l leftovers) loss(ctx context.Context, store storage.Store, last *event.Event, to gate.Recorder) error {
+	made, unread := l.claim.Made()
+	if unread != nil {
+		made = last.Seq + 1 // how many is not known
+	}
+	if made <= last.Seq {
+		return nil
+	}
+	for e, err := range store.Events(ctx, storage.Query{Session: l.claim.ID, Kinds: []event.Kind{event.KindLost}}) {
+		if err != nil || e.Reason == reasonUntaken {
+			return err
+		}
+	}
+	to.Record(event.Event{
+		Engine: last.Engine, Kind: event.KindLost, Op: event.OpLoss, By: "recorder", Count: made - last.Seq, Reason: reasonUntaken,
+	})
+	return nil
+}
+
+// record records what the stream lacks, as far as it is known, and what the rings held.
 func (l leftovers) record(ctx context.Context, store storage.Store, last *event.Event, to gate.Recorder) error {
 	m, err := l.claim.Manifest()
 	if err != nil {
@@ -70,6 +103,9 @@ func (l leftovers) record(ctx context.Context, store storage.Store, last *event.
 			return fmt.Errorf("encode manifest: %w", err)
 		}
 		to.Record(event.Event{Time: m.Started, Engine: m.Engine, Kind: event.KindSession, Op: event.OpStart, By: "reeve", Detail: string(text)})
+	}
+	if err := l.loss(ctx, store, last, to); err != nil || !tracer.HasLeftovers(l.claim.Dir) {
+		return err
 	}
 	nested := false
 	for _, err := range store.Events(ctx, storage.Query{Session: l.claim.ID, Ops: []event.Op{event.OpNest}, Limit: 1}) {

@@ -240,7 +240,7 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 	}
 	records, err := openStream(ctx, streamConfig{
 		session: l.session.ID, busDir: l.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats,
-		strict: l.opts.strict, journal: tracer.Journal(l.session.Dir), acked: launcher.Acked, log: l.log,
+		strict: l.opts.strict, journal: tracer.Journal(l.session.Dir), acked: launcher.Acked, noteLoss: l.session.NoteLoss, log: l.log,
 	})
 	if err != nil {
 		return fail(err)

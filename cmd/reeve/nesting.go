@@ -176,7 +176,7 @@ func (n *nesting) record(in *innerSession, m *nestBegin, parent string, basis *s
 	l := n.outer
 	records, err := openStream(n.ctx, streamConfig{
 		session: in.session.ID, busDir: in.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats, strict: l.opts.strict,
-		journal: tracer.Journal(in.session.Dir), acked: n.launcher.Acked, log: l.log,
+		journal: tracer.Journal(in.session.Dir), acked: n.launcher.Acked, noteLoss: in.session.NoteLoss, log: l.log,
 	})
 	if err != nil {
 		return err

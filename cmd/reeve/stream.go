@@ -47,7 +47,9 @@ type streamConfig struct {
 	// which are safe.
 	journal *ring.Journal
 	acked   func([]event.Origin)
-	log     *slog.Logger
+	// noteLoss keeps how many records there are when the bus has not taken them all.
+	noteLoss func(made uint64) error
+	log      *slog.Logger
 }
 
 // openStream starts recording, in memory until connect is called.
@@ -173,6 +175,9 @@ func (s *stream) end() (totals pipeline.Totals, stored bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), busPatience)
 	defer cancel()
 	totals, err = s.pub.Close(ctx)
+	if made := totals.Events + totals.Unstated; made > totals.Acked {
+		err = errors.Join(err, s.cfg.noteLoss(made))
+	}
 	<-s.up
 	s.endReader()
 	late := time.AfterFunc(storePatience, s.cancel)

@@ -65,7 +65,7 @@ func TestStream(t *testing.T) {
 			}
 			s, err := openStream(context.Background(), streamConfig{
 				session: "01J00000000000000000000000", busDir: bus, storeURL: "sqlite://" + db, strict: c.strict,
-				journal: tracer.Journal(dir), log: slog.New(slog.DiscardHandler),
+				journal: tracer.Journal(dir), noteLoss: func(uint64) error { return nil }, log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -8,6 +8,7 @@
 //	sessions/<ULID>/manifest.json  what was run, by whom, under which policy
 //	sessions/<ULID>/lock           held (flock) while the session's reeve lives, and
 //	                               until its init has saved what that one left
+//	sessions/<ULID>/lost           how many records there are, if the stream lacks some
 //	sessions/<ULID>/bus/           the stream, until all of it is in the store
 //	sessions/<ULID>/rings…         what was in the kernel's rings when reeve was killed,
 //	                               and what of it is in the stream: package ring
@@ -117,6 +118,9 @@ func (s *Session) makeDir() error {
 		if err := os.Mkdir(filepath.Join(building, sub), 0o700); err != nil {
 			return undo(err)
 		}
+	}
+	if err := makeLoss(building); err != nil {
+		return undo(err)
 	}
 	lock, err := takeLock(filepath.Join(building, lockName))
 	if err != nil {

@@ -26,6 +26,11 @@ var files = map[string]string{
 
 // assemble writes the initial file system: the machine, the program and the job.
 func (m *machine) assemble(p *project, k *kernel) error {
+	unlock, err := lock(filepath.Join(p.cache, "kit.lock")) // of what machines share
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unlock() }()
 	m.initrd = filepath.Join(m.dir, "initrd")
 	img, err := newImage(m.initrd)
 	if err != nil {
@@ -103,7 +108,8 @@ func (m *machine) base(img *image, p *project) error {
 	if !m.kit {
 		return nil
 	}
-	kit := filepath.Join(m.dir, "kit")
+	// What is there already and up to date is not linked again.
+	kit := filepath.Join(p.cache, "kit")
 	if err := p.buildKit(kit); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -113,17 +114,26 @@ func (e *Engine) fill() error {
 	return nil
 }
 
-func (e *Engine) attach(names []string) (err error) {
+// patience is for how long a place at a hook is waited for: sessions leave theirs a
+// second after they have ended, see package spawn.
+const patience = 1500 * time.Millisecond
+
+func place(p *ebpf.Program) (link.Link, error) {
+	if p.Type() == ebpf.Tracing {
+		return link.AttachTracing(link.TracingOptions{Program: p})
+	}
+	return link.AttachLSM(link.LSMOptions{Program: p})
+}
+
+func (e *Engine) attach(names []string) error {
 	for _, name := range names {
 		p := e.loaded.Programs[name]
 		if p.Type() == ebpf.Syscall { // it is run, at no hook
 			continue
 		}
-		var l link.Link
-		if p.Type() == ebpf.Tracing {
-			l, err = link.AttachTracing(link.TracingOptions{Program: p})
-		} else {
-			l, err = link.AttachLSM(link.LSMOptions{Program: p})
+		l, err := place(p)
+		for until := time.Now().Add(patience); errors.Is(err, unix.E2BIG) && time.Now().Before(until); l, err = place(p) {
+			time.Sleep(patience / 50)
 		}
 		if errors.Is(err, unix.E2BIG) {
 			return fmt.Errorf("attach %s: %w", name, ErrCrowded)

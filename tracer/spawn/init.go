@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,7 +44,7 @@ type initProcess struct {
 	conn  conn
 	order *Order
 	slave int          // of the session's own terminal
-	hooks []int        // what confines the tree, held
+	hooks []int        // what confines the tree, held until we exit
 	pid   atomic.Int64 // the command, 0 before it started
 	// stopped is what wait4 last said of the command. ending is set when its stops
 	// are our own, on the way to its end.
@@ -116,6 +117,23 @@ func (i *initProcess) run() {
 	// The supervisor may yet die before it has put its terminal back, or before all
 	// that the rings hold is on the bus.
 	<-obeyed
+	i.linger()
+}
+
+// lingering is how long the hooks stay at their places after their session. The last
+// program to leave a hook takes the kernel 0.1 s, hook after hook, in which no other
+// session's are attached: one that follows soon finds them there, and they are not
+// the last any more.
+const lingering = time.Second
+
+// linger holds nothing but the hooks.
+func (i *initProcess) linger() {
+	if len(i.hooks) == 0 {
+		return
+	}
+	closeAll([]int{0, 1, 2}) // a pipe's end, a terminal
+	_ = unix.Chdir("/")
+	time.Sleep(lingering)
 }
 
 // take takes the descriptors that came with the order, and with a terminal the
@@ -251,7 +269,7 @@ func (i *initProcess) fail(step string, err error) {
 // tree. A supervisor that is gone without a word has died.
 func (i *initProcess) obey(done <-chan struct{}) {
 	leaving := false
-	held := map[int][]int{allHeld: i.hooks}
+	held := map[int][]int{}
 	for {
 		m, fds, err := i.conn.recv()
 		switch {
@@ -285,11 +303,6 @@ func (i *initProcess) obey(done <-chan struct{}) {
 			i.resume()
 		case m.Kind == kindHold:
 			held[m.PID] = append(held[m.PID], fds...)
-		case m.Kind == kindDrop && m.PID == allHeld:
-			for number, fds := range held {
-				go closeAll(fds)
-				delete(held, number)
-			}
 		case m.Kind == kindDrop:
 			go closeAll(held[m.PID]) // hooks take their time to be detached
 			delete(held, m.PID)

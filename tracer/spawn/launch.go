@@ -170,13 +170,6 @@ func (p *Process) Hold(number int, fds []int) error {
 	return p.conn.send(message{Kind: kindHold, PID: number}, fds...)
 }
 
-// allHeld is the number of what came with the order, and drops all.
-const allHeld = 0
-
-// DropAll has init close all that it holds of what confines the tree: there is no
-// tree any more.
-func (p *Process) DropAll() error { return p.Drop(allHeld) }
-
 // Drop ends what Hold began, with a number that is not 0. Init closes the descriptors
 // in its own time; one that is gone holds nothing.
 func (p *Process) Drop(number int) error {
