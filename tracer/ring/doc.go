@@ -41,5 +41,6 @@
 //   - The kernel's counts of what found no room are looked at five times a second; a
 //     ring that is full when it is saved is named, what was counted since is not.
 //   - Init is killed together with reeve, or the machine stops: what was in the
-//     rings is lost. The tree dies with them in any case.
+//     rings is lost. A tree that lost both lives on, without records: what waits for
+//     the gate fails (ENOSYS), and nobody is left to end the rest.
 package ring
