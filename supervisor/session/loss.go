@@ -42,7 +42,7 @@ func (s *Session) NoteLoss(n uint64) error {
 
 // Made is what NoteLoss stated, 0 if nothing.
 func (c *Claim) Made() (uint64, error) {
-	text, err := os.ReadFile(filepath.Join(c.Dir, lossName))
+	text, err := readOwn(filepath.Join(c.Dir, lossName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}

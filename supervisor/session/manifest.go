@@ -138,7 +138,7 @@ func (st *State) Manifest(id string) (Manifest, error) {
 
 func readManifest(path string) (Manifest, error) {
 	var m Manifest
-	data, err := os.ReadFile(path)
+	data, err := readOwn(path)
 	if err != nil {
 		return m, fmt.Errorf("read manifest: %w", err)
 	}

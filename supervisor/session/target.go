@@ -36,7 +36,7 @@ func (s *Session) WriteTarget(t Target) error {
 // session noted none.
 func (c *Claim) Target() (Target, error) {
 	var t Target
-	data, err := os.ReadFile(filepath.Join(c.Dir, targetName))
+	data, err := readOwn(filepath.Join(c.Dir, targetName))
 	if errors.Is(err, os.ErrNotExist) {
 		return t, nil
 	}
