@@ -136,13 +136,14 @@ out:
 
 /*
  * Whether slot i is about a file too many that loses what it holds: it is asked
- * about what nothing else stands against, and takes it.
+ * about what nothing else stands against, and takes it. A file whose name is gone
+ * may have another.
  */
 static __always_inline int too_many(struct slot *s, __u32 i)
 {
 	return settings.bulk_files && !s->g.error && s->q.loses &&
 	       s->end == END_ROOT &&
-	       !(s->g.flags & (REC_ANONYMOUS | REC_DELETED)) &&
+	       !(s->g.flags & REC_ANONYMOUS) &&
 	       !expendable(i) && !keeps() && one_too_many();
 }
 

@@ -150,7 +150,7 @@ __noinline int hold_pair(__u32 i, __u32 j)
 			s->g.plane = to->g.plane;
 		} else if (widens(to->v.joined, s->v.joined)) {
 			refuse(&s->g, WHY_WIDENS, EXDEV);
-		} else if (too_many(to, j)) {
+		} else if (too_many(s, i) || too_many(to, j)) {
 			refuse(&s->g, WHY_BULK, EACCES);
 		}
 	}

@@ -154,6 +154,8 @@ static __always_inline int rename_to(enum op op, const struct path *old_dir,
 	to.mode = mode_of(old);
 	if (op == LSM_RENAME && !to.made)
 		to.loses = loses(dentry);
+	/* The supervisor does not see where it goes, and may take it for own. */
+	from.loses = loses(old);
 	if (settings.closed & SURFACE_TREE &&
 	    (flags & RENAME_EXCHANGE || (to.mode & S_IFMT) != S_IFREG ||
 	     (!to.made && (mode_of(dentry) & S_IFMT) != S_IFREG))) {

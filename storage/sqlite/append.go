@@ -266,7 +266,7 @@ func (s *Store) reopen(ctx context.Context, g *growing) error {
 	}
 	var b event.Batch
 	if err := k.unpack(g.id, data, &b); err != nil {
-		return nil // it was altered, and stays as it is: evidence
+		return nil //nolint:nilerr // it was altered, and stays as it is: evidence
 	}
 	k.records, err = b.AppendRecords(nil)
 	g.open = k

@@ -173,7 +173,7 @@ func (s *Store) Close() error {
 		defer cancel()
 		errs = append(errs, s.prune(ctx))
 		// One that is left open would keep the log from being moved into the file.
-		errs = append(errs, s.statements.close(), s.conn.Close())
+		errs = append(errs, s.close(), s.conn.Close())
 		s.conn = nil
 	}
 	s.mu.Lock()

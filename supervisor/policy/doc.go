@@ -159,8 +159,10 @@
 // whichever program does it, from the first that is too many on. Only files count
 // that stood there before the session and are not scratch; what git does never
 // counts, since its commands that lose something are judged by what they mean. An
-// answer holds until the change pauses, or for the session. A directory that is
-// moved into a scratch folder counts as many files.
+// answer holds until the change pauses, or for the session. A file that is moved or
+// linked to where it is scratch counts, a directory as many. It is a net and no wall:
+// what goes slowly, and what is done to a file that was opened to append to, does not
+// count.
 //
 // What this cannot see: commands that a program does not run as a program, such as
 // the built-in ones of busybox's shell, perl -e unlink, SQL on standard input, and

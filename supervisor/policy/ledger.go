@@ -1,10 +1,8 @@
 package policy
 
 import (
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -18,18 +16,27 @@ type Ledger struct {
 	bulk   *Bulk
 	hooks  Hooks // nil where all that happens comes to Decide
 
-	mu sync.RWMutex // guards made
-	// made are paths that the session made, each with all below it; true marks a
-	// symbolic link, below which nothing is known.
-	made map[string]bool
+	mu   sync.RWMutex // guards made
+	made map[string]making
 }
+
+// making is what the session made at a path.
+type making uint8
+
+const (
+	madeWhole making = iota + 1 // the file, or the directory and all below it
+	madeLink                    // a symbolic link, below which nothing is known
+	// madeName is another name of a file that it did not make: the name may go, but
+	// what the file holds is not the session's.
+	madeName
+)
 
 // maxMade bounds what is remembered; what does not fit counts as not made.
 const maxMade = 1 << 16
 
 // NewLedger begins a session's memory. now is the clock of [Bulk].
 func NewLedger(p *Policy, now func() time.Time) *Ledger {
-	return &Ledger{policy: p, bulk: NewBulk(p.BulkLimit(), now), made: make(map[string]bool)}
+	return &Ledger{policy: p, bulk: NewBulk(p.BulkLimit(), now), made: make(map[string]making)}
 }
 
 // Hooks judge in the kernel what a session writes, so that it does not come to
@@ -104,13 +111,28 @@ func (l *Ledger) own(path string) (own, linked bool) {
 }
 
 func (l *Ledger) madeAbove(path string) (own, linked bool) {
+	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, deletedMark) { // it has another name
+		return false, false
+	}
 	for at := path; len(at) > 1; at = at[:strings.LastIndexByte(at, '/')] {
-		if link, ok := l.made[at]; ok {
-			through := link && at != path
-			return !through, through
+		switch l.made[at] {
+		case madeWhole:
+			return true, false
+		case madeLink:
+			return at == path, at != path
+		case madeName:
+			return false, false
 		}
 	}
 	return false, false
+}
+
+// named reports whether a path is but another name of a file that the session did
+// not make.
+func (l *Ledger) named(path string) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.made[path] == madeName
 }
 
 // note remembers what an allowed operation makes, and forgets what it takes away.
@@ -118,46 +140,67 @@ func (l *Ledger) note(req *event.Request) {
 	switch req.Op {
 	case event.OpOpen, event.OpCreate:
 		if req.Access&event.AccessCreate != 0 && req.Object.Kind == event.ObjectMissing || overwrites(req) {
-			l.add(req.Object.Path, false)
+			l.add(req.Object.Path, madeWhole)
 		}
 	case event.OpMkdir, event.OpMknod:
 		if req.Object.Kind == event.ObjectMissing {
-			l.add(req.Object.Path, false)
+			l.add(req.Object.Path, madeWhole)
 		}
-	case event.OpSymlink, event.OpLink:
+	case event.OpSymlink:
 		if req.Target.Kind == event.ObjectMissing {
-			l.add(req.Target.Path, req.Op == event.OpSymlink)
+			l.add(req.Target.Path, madeLink)
+		}
+	case event.OpLink:
+		if req.Target.Kind == event.ObjectMissing {
+			l.linked(&req.Object, req.Target.Path)
 		}
 	case event.OpTruncate:
-		l.add(req.Object.Path, false)
+		l.add(req.Object.Path, madeWhole)
 	case event.OpDelete, event.OpRmdir:
 		l.mu.Lock()
 		delete(l.made, req.Object.Path)
 		l.mu.Unlock()
 	case event.OpRename:
-		l.moved(req.Object.Path, req.Target.Path)
+		if req.Flags&renameExchange != 0 {
+			l.exchanged(req.Object.Path, req.Target.Path)
+		} else {
+			l.moved(req.Object.Path, req.Target.Path, req.Target.Kind == event.ObjectDir)
+		}
 	}
 }
 
 // add remembers a path, unless it is known already by what it is below.
-func (l *Ledger) add(path string, link bool) {
-	if !strings.HasPrefix(path, "/") || !link && l.policy.scratch(path) {
+func (l *Ledger) add(path string, what making) {
+	if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, deletedMark) || what != madeLink && l.policy.scratch(path) {
 		return
 	}
-	if own, _ := l.own(path); own && !link {
+	if own, _ := l.own(path); own && what == madeWhole {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.made) < maxMade {
-		l.made[path] = link
+		l.made[path] = what
+	} else if what == madeName {
+		l.disown(path)
 	}
+}
+
+// linked remembers a new name of a file, which is the session's own if the file is,
+// or had no name.
+func (l *Ledger) linked(from *event.Object, to string) {
+	own, _ := l.own(from.Path)
+	if own || from.Kind == event.ObjectMem || l.marked(from.Path) {
+		l.add(to, madeWhole)
+		return
+	}
+	l.add(to, madeName)
 }
 
 // moved keeps up with a rename: what the session made is its own under another
 // name, and a directory into which something else was moved is not its own any
-// more.
-func (l *Ledger) moved(from, to string) {
+// more. full is set if there may be something in what stands at the new name.
+func (l *Ledger) moved(from, to string, full bool) {
 	marked := l.marked(from)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,15 +208,39 @@ func (l *Ledger) moved(from, to string) {
 		return
 	}
 	own, _ := l.madeAbove(from)
-	link := l.made[from]
+	what := l.made[from]
 	delete(l.made, from)
-	if own || marked || l.policy.scratch(from) {
-		if len(l.made) < maxMade {
-			l.made[to] = link
-		}
+	switch {
+	case full: // it fails, unless that is empty
+	case !own && !marked && what != madeName && !l.policy.scratch(from):
+		l.disown(to)
+	case len(l.made) < maxMade:
+		l.made[to] = max(what, madeWhole)
+	case what == madeName:
+		l.disown(to)
+	}
+}
+
+// exchanged keeps up with two names that change places. Both stay the session's
+// own if both are; else nothing there is any more.
+func (l *Ledger) exchanged(a, b string) {
+	if !strings.HasPrefix(a, "/") || !strings.HasPrefix(b, "/") {
 		return
 	}
-	for path := to; len(path) > 1; path = path[:strings.LastIndexByte(path, '/')] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ownA, _ := l.madeAbove(a)
+	ownB, _ := l.madeAbove(b)
+	if ownA && ownB && l.made[a] != madeLink && l.made[b] != madeLink {
+		return
+	}
+	l.disown(a)
+	l.disown(b)
+}
+
+// disown forgets a path and what is above it.
+func (l *Ledger) disown(path string) {
+	for ; len(path) > 1; path = path[:strings.LastIndexByte(path, '/')] {
 		delete(l.made, path)
 	}
 }
@@ -182,63 +249,4 @@ func (l *Ledger) moved(from, to string) {
 // mv tries that first.
 func fails(req *event.Request) bool {
 	return req.Op == event.OpRename && req.Flags&renameNoReplace != 0 && req.Target.Kind != event.ObjectMissing
-}
-
-// loses is the number of files of which an operation loses the content, and whose
-// loss counts: they stood there before the session, outside build and temporary
-// folders. A directory that is moved into one of those counts as many.
-func (l *Ledger) loses(req *event.Request) int {
-	path, kind := "", event.ObjectFile
-	switch req.Op {
-	case event.OpDelete, event.OpTruncate:
-		path, kind = req.Object.Path, req.Object.Kind
-	case event.OpOpen, event.OpCreate:
-		if overwrites(req) {
-			path = req.Object.Path
-		}
-	case event.OpRename:
-		if req.Target.Kind == event.ObjectFile {
-			path = req.Target.Path
-		} else if l.policy.expendable(req.Target.Path) && !l.policy.expendable(req.Object.Path) {
-			path, kind = req.Object.Path, req.Object.Kind
-		}
-	}
-	if path == "" || kind != event.ObjectFile && kind != event.ObjectDir || l.policy.expendable(path) {
-		return 0
-	}
-	switch own, _ := l.own(path); {
-	case own || l.marked(path):
-		return 0
-	case kind == event.ObjectDir:
-		return maxBulk + 1
-	}
-	return 1
-}
-
-// overwrites reports whether an open may replace what a file holds.
-func overwrites(req *event.Request) bool {
-	if req.Object.Kind != event.ObjectFile || req.Flags&syscall.O_APPEND != 0 && req.Flags&syscall.O_TRUNC == 0 {
-		return false
-	}
-	return req.Access&event.AccessWrite != 0 || req.Flags&syscall.O_TRUNC != 0
-}
-
-// expendable reports whether a file is made again by a build: it is in a build or
-// temporary folder, or is called as what builds make.
-func (p *Policy) expendable(path string) bool {
-	return p.scratch(path) || p.tables.scratch.artifact(last(path)) || isBelow(path, "/dev") || isBelow(path, "/proc")
-}
-
-// keeps reports whether the task runs a program that keeps what it deletes, or
-// whose commands are judged by what they mean: git. It counts only where the
-// session could not have put it.
-func (p *Policy) keeps(req *event.Request) bool {
-	return slices.Contains(p.tables.scratch.tools, last(req.Task.Exe)) && p.foreign(req.Task.Exe)
-}
-
-// foreign reports whether a program stands where the session cannot write, so
-// that it is what its name says.
-func (p *Policy) foreign(path string) bool {
-	t := target{path: path, kind: event.ObjectFile}
-	return strings.HasPrefix(path, "/") && p.verdictOf(&t).write > event.ActionAllow
 }

@@ -69,16 +69,19 @@ func TestBulkUnnoticed(t *testing.T) {
 		script string
 		left   int
 	}{
-		"overwritten":           {`for f in data/f*; do echo x > $f; done`, 30},
-		"written":               {`for f in data/f*; do echo x 1<> $f; done`, 30},
-		"overwritten, deleted":  {`for i in $(seq 25); do echo x > data/f$i; done; rm -f data/f[3-9]?; echo x > data/f26; echo x > data/f27`, many - 50},
-		"deleted, overwritten":  {`rm -f data/f[1-4]; for f in data/f*; do echo x > $f; done`, many - 50},
-		"appended":              {`for f in data/f*; do echo x >> $f; done`, many},
-		"its own, overwritten":  {`for i in $(seq 120); do echo x > data/n$i; done; for i in $(seq 120); do echo y > data/n$i; done`, many},
-		"its own, deleted":      {`for i in $(seq 120); do echo x > data/n$i; done; rm -f data/n*; [ ! -e data/n1 ] && [ ! -e data/n120 ] || echo x > data/f1`, many},
-		"its own, by a command": {`mkdir data/d; for i in $(seq 3); do echo x > data/n$i; done; rm -rf data/n1 data/n2 data/n3 data/d; [ ! -e data/n1 ] || echo x > data/f1`, many},
-		"replaced again":        {`for i in $(seq 60); do echo $i > data/n; mv -f data/n data/f1; done; echo kept > data/f1; echo y > data/f2`, many - 1},
-		"a build":               {`for f in build/f*; do echo x > $f; done; echo x > data/f1`, many - 1},
+		"overwritten":            {`for f in data/f*; do echo x > $f; done`, 30},
+		"written":                {`for f in data/f*; do echo x 1<> $f; done`, 30},
+		"overwritten, deleted":   {`for i in $(seq 25); do echo x > data/f$i; done; rm -f data/f[3-9]?; echo x > data/f26; echo x > data/f27`, many - 50},
+		"deleted, overwritten":   {`rm -f data/f[1-4]; for f in data/f*; do echo x > $f; done`, many - 50},
+		"linked, overwritten":    {`mkdir own; ln data/f* own; for f in own/f*; do echo x > $f; done`, many - 50},
+		"linked where it passes": {`for i in $(seq 80); do ln data/f$i build/l$i && echo x > build/l$i; done`, many - 50},
+		"links deleted":          {`mkdir own; ln data/f* own; rm -rf own; ln data/f* .; rm -f f*; echo x > data/f1`, many - 1},
+		"appended":               {`for f in data/f*; do echo x >> $f; done`, many},
+		"its own, overwritten":   {`for i in $(seq 120); do echo x > data/n$i; done; for i in $(seq 120); do echo y > data/n$i; done`, many},
+		"its own, deleted":       {`for i in $(seq 120); do echo x > data/n$i; done; rm -f data/n*; [ ! -e data/n1 ] && [ ! -e data/n120 ] || echo x > data/f1`, many},
+		"its own, by a command":  {`mkdir data/d; for i in $(seq 3); do echo x > data/n$i; done; rm -rf data/n1 data/n2 data/n3 data/d; [ ! -e data/n1 ] || echo x > data/f1`, many},
+		"replaced again":         {`for i in $(seq 60); do echo $i > data/n; mv -f data/n data/f1; done; echo kept > data/f1; echo y > data/f2`, many - 1},
+		"a build":                {`for f in build/f*; do echo x > $f; done; echo x > data/f1`, many - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if trial.Sampled() && !slices.Contains([]string{"overwritten, deleted", "its own, deleted", "a build"}, name) {

@@ -88,7 +88,6 @@ func (s suite) excuse(name string) string {
 
 // TestGoSuites: Go's own tests of what talks to the kernel.
 func TestGoSuites(t *testing.T) {
-	trial.Long(t)
 	trial.NeedProgram(t, "go")
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -140,9 +139,6 @@ func TestPythonSuites(t *testing.T) {
 	}
 	for module, least := range map[string]int{"test_subprocess": 200, "test_os": 200, "test_posix": 80} {
 		t.Run(module, func(t *testing.T) {
-			if module == "test_subprocess" {
-				trial.Long(t)
-			}
 			suite{
 				argv: []string{python, "-m", "unittest", "-v", "test." + module}, env: []string{"PYTHONPATH=" + root, "PYTHONDONTWRITEBYTECODE=1"},
 				verdict: regexp.MustCompile(`(?m)^(test_\w+ \([\w.]+\))(?:\n.*?)? \.\.\. (?:.*\n)*?.*?\b(ok|FAIL|ERROR|skipped)\b`), name1: 1, least: least, known: pythonKnown,

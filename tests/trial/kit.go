@@ -129,14 +129,6 @@ func Skip(t testing.TB, need, reason string) {
 	t.Skipf("skip [%s]: %s", need, reason)
 }
 
-// Long skips a test that takes minutes unless $REEVE_LONG is set.
-func Long(t testing.TB) {
-	t.Helper()
-	if os.Getenv("REEVE_LONG") == "" {
-		Skip(t, "long", "takes minutes (set REEVE_LONG=1)")
-	}
-}
-
 // NeedRoot skips a test that only root can run.
 func NeedRoot(t testing.TB) {
 	t.Helper()

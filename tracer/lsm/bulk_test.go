@@ -133,6 +133,7 @@ func TestBulk(t *testing.T) {
 		"one again":         {there + `echo x > data/f1; done; echo secret > data/f1`, 8, false},
 		"own":               {there + `echo x > data/n$i; done; ` + there + `echo x > data/n$i; done`, 8, false},
 		"expendable":        {there + `echo x > build/f$i; done; echo x > data/f1`, 7, false},
+		"name gone":         {there + `ln data/f$i data/q; exec 3< data/q; rm data/q; echo x > /proc/self/fd/3; done`, 3, false},
 		"refused":           {there + `echo x > ro/f$i; done; echo x > data/f1`, 7, false},
 		"by a keeper":       {there + `bin/keeper -c "echo x > data/f$i"; done`, 0, false},
 		"by another keeper": {there + `data/keeper -c "echo x > data/f$i"; done`, 3, false},
@@ -140,6 +141,9 @@ func TestBulk(t *testing.T) {
 		"deleted":           {there + `rm -f data/f$i; done`, 3, true},
 		"replaced":          {there + `echo x > data/n; mv -f data/n data/f$i; done`, 3, true},
 		"cut":               {there + `truncate -s 0 data/f$i; echo x > data/f$i; done`, 3, true},
+		"moved to a build":  {there + `mv data/f$i build/n$i; done`, 3, true},
+		"linked to a build": {there + `ln data/f$i build/n$i && echo x > build/n$i; done`, 3, true},
+		"moved, own":        {there + `echo x > data/n$i; mv data/n$i build/n$i; ln build/n$i data/m$i; done; echo x > data/f1`, 7, true},
 		"deleted, own":      {there + `echo x > data/n$i; rm data/n$i; done; rm -f build/*`, 8, true},
 	} {
 		t.Run(name, func(t *testing.T) {
