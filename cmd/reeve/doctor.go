@@ -25,7 +25,9 @@ func doctorCommand() *cli.Command {
 		UsageText: "reeve doctor [--json]",
 		Description: `Every mechanism is really used, in a child process or by loading a program: versions and
 configuration files prove nothing. What holds for root may not hold for you: run it as the
-user who will run reeve. Ends with 0 when an engine holds, else with 1.
+user who will run reeve. What the engine that run takes does not hold is listed, whatever the
+policy says; in brackets are the names of the tests in tests/escapes that are about it.
+Ends with 0 when an engine holds, else with 1.
 
    reeve doctor            for people
    reeve doctor --json     for machines`,
@@ -51,6 +53,8 @@ type diagnosis struct {
 	Engine  string         `json:"engine"`
 	Engines []probe.Engine `json:"engines"`
 	Probes  []probe.Result `json:"probes"`
+	// Gaps are what Engine does not hold, whatever the policy says.
+	Gaps []probe.Gap `json:"gaps"`
 	// State says why no session could be recorded here; empty when one could.
 	State string `json:"state,omitempty"`
 
@@ -65,6 +69,7 @@ func diagnose(c *cli.Context) error {
 	}
 	d.Engines = probe.Engines(d.Probes)
 	d.Engine = chooseEngine(d.Engines)
+	d.Gaps = probe.Gaps(d.Engine)
 	if _, d.stateErr = stateOf(c); d.stateErr != nil {
 		d.State = d.stateErr.Error()
 	}
@@ -123,7 +128,14 @@ func (d *diagnosis) print(w io.Writer, colours ink) {
 		d.printEngine(w, colours, e)
 	}
 	if d.Engine != "" {
-		fmt.Fprintf(w, "\n`reeve run` uses %s\n", colours.paint(bold, d.Engine))
+		fmt.Fprintf(w, "\n`reeve run` uses %s, which does not hold:\n", colours.paint(bold, d.Engine))
+	}
+	for _, g := range d.Gaps {
+		rows := ""
+		if len(g.Rows) > 0 {
+			rows = colours.paint(faint, " ("+strings.Join(g.Rows, " ")+")")
+		}
+		fmt.Fprintf(w, "  %s%s\n", g.What, rows)
 	}
 }
 

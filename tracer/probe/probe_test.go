@@ -214,3 +214,26 @@ func BenchmarkAll(b *testing.B) {
 		All(context.Background(), Config{})
 	}
 }
+
+// TestGaps: each engine of this version says what it does not hold, and the better
+// one holds what the other does not.
+func TestGaps(t *testing.T) {
+	held := func(engine, row string) bool {
+		return !slices.ContainsFunc(Gaps(engine), func(g Gap) bool { return slices.Contains(g.Rows, row) })
+	}
+	for _, engine := range everyEngine {
+		if held(engine, "F09") || held(engine, "K17") {
+			t.Errorf("%s claims to hold what nobody does: %v", engine, Gaps(engine))
+		}
+	}
+	for _, c := range []struct{ row, by, not string }{
+		{"A03", LSM, UnotifyRoot}, {"X17", LSM, UnotifyRoot}, {"X01", UnotifyRoot, Unotify}, {"X02", UnotifyRoot, Unotify},
+	} {
+		if !held(c.by, c.row) || held(c.not, c.row) {
+			t.Errorf("%s: %s does not hold it, or %s does", c.row, c.by, c.not)
+		}
+	}
+	if len(Gaps("")) > 0 {
+		t.Error("no engine has gaps")
+	}
+}
