@@ -189,7 +189,7 @@ func (h *hooks) request(a *lsm.Access) event.Request {
 		if req.Op == event.OpRename {
 			req.Access |= event.AccessDelete
 		}
-		req.Object.Kind = kindOfMode(a.Mode) // it is the new name that is made
+		req.Object.Kind = proc.KindOf(a.Mode) // it is the new name that is made
 		req.Target = event.Object{Kind: event.ObjectFile, Path: a.Other}
 		if a.Made {
 			req.Target.Kind = event.ObjectMissing
@@ -222,23 +222,7 @@ func kindOf(a *lsm.Access) event.ObjectKind {
 	case a.Made:
 		return event.ObjectMissing
 	}
-	return kindOfMode(a.Mode)
-}
-
-func kindOfMode(mode uint32) event.ObjectKind {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		return event.ObjectDir
-	case unix.S_IFLNK:
-		return event.ObjectSymlink
-	case unix.S_IFCHR, unix.S_IFBLK:
-		return event.ObjectDevice
-	case unix.S_IFIFO:
-		return event.ObjectFIFO
-	case unix.S_IFSOCK:
-		return event.ObjectSocket
-	}
-	return event.ObjectFile
+	return proc.KindOf(a.Mode)
 }
 
 // decision names the rule. Where the decider, asked now, says otherwise than the
