@@ -14,12 +14,14 @@ import (
 	"github.com/reeve-audit/reeve/tests/trial"
 )
 
-// TestTamper: a row that was changed or taken away is found (E08).
+// TestTamper: what was changed in the store's file, or taken from it, is found (E08).
+// Package storagetest does it record by record.
 func TestTamper(t *testing.T) {
-	for _, c := range []struct{ name, do string }{
-		{"altered", "UPDATE %s SET action = 2 WHERE seq = 4"},
-		{"deleted", "DELETE FROM %s WHERE seq = 4"},
-		{"last deleted", "DELETE FROM %s WHERE seq = (SELECT max(seq) FROM %s)"},
+	const last = "last = (SELECT max(last) FROM blocks)"
+	for _, c := range []struct{ name, where, do string }{
+		{"altered", last, "UPDATE blocks SET data = ? WHERE rowid = ?"},
+		{"first deleted", "first = 1", "DELETE FROM blocks WHERE ? IS NOT NULL AND rowid = ?"},
+		{"last deleted", last, "DELETE FROM blocks WHERE ? IS NOT NULL AND rowid = ?"},
 	} {
 		t.Run("E08/"+c.name, func(t *testing.T) {
 			g := trial.NewGround(t, false)
@@ -27,7 +29,7 @@ func TestTamper(t *testing.T) {
 			if r := g.Verb("verify", "last"); r.Status != 0 {
 				t.Fatalf("control: verify of an untouched session: status %d: %s", r.Status, r.Text())
 			}
-			tamper(t, g, c.do)
+			tamper(t, g, c.where, c.do)
 			if r := g.Verb("verify", "last"); r.Status == 0 {
 				t.Errorf("verify says nothing: %s", r.Text())
 			}
@@ -35,48 +37,28 @@ func TestTamper(t *testing.T) {
 	}
 }
 
-// tamper finds the store's table of events and runs do on it.
-func tamper(t *testing.T, g *trial.Ground, do string) {
+// tamper finds a block of records in the store's file and runs do with its content,
+// a bit of which is another, and its place.
+func tamper(t *testing.T, g *trial.Ground, where, do string) {
 	t.Helper()
-	var files []string
-	filepath.WalkDir(g.State, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && isSQLite(path) {
-			files = append(files, path)
-		}
-		return nil
-	})
-	for _, file := range files {
-		db, err := sql.Open("sqlite", file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		var table string
-		err = db.QueryRow("SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'action'").Scan(&table)
-		if err != nil {
-			continue
-		}
-		r, err := db.Exec(strings.ReplaceAll(do, "%s", `"`+table+`"`))
-		if err != nil {
-			t.Fatalf("tamper with %s: %v", table, err)
-		}
-		if n, _ := r.RowsAffected(); n != 1 {
-			t.Fatalf("control: %d rows changed, want 1", n)
-		}
-		return
-	}
-	t.Fatalf("no table of events in %v", files)
-}
-
-func isSQLite(path string) bool {
-	f, err := os.Open(path)
+	db, err := sql.Open("sqlite", filepath.Join(g.State, "reeve.db"))
 	if err != nil {
-		return false
+		t.Fatal(err)
 	}
-	defer f.Close()
-	head := make([]byte, 15)
-	n, _ := f.Read(head)
-	return string(head[:n]) == "SQLite format 3"
+	defer db.Close()
+	var data []byte
+	var row int64
+	if err := db.QueryRow("SELECT data, rowid FROM blocks WHERE "+where).Scan(&data, &row); err != nil {
+		t.Fatalf("find a block: %v", err)
+	}
+	data[len(data)/2] ^= 4
+	r, err := db.Exec(do, data, row)
+	if err != nil {
+		t.Fatalf("tamper: %v", err)
+	}
+	if n, _ := r.RowsAffected(); n != 1 {
+		t.Fatalf("control: %d blocks changed, want 1", n)
+	}
 }
 
 // TestOwnState: reeve's state is nobody's business below it (E11), under every
