@@ -86,8 +86,12 @@ func (s suite) excuse(name string) string {
 	return ""
 }
 
-// TestGoSuites: Go's own tests of what talks to the kernel.
+// TestGoSuites: Go's own tests of what talks to the kernel. They take a minute and a
+// half, for which the whole of the tests has no room on a slow machine.
 func TestGoSuites(t *testing.T) {
+	if os.Getenv("REEVE_LONG") == "" {
+		trial.Skip(t, "long", "set REEVE_LONG=1")
+	}
 	trial.NeedProgram(t, "go")
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
