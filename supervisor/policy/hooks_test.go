@@ -260,8 +260,8 @@ func BenchmarkHook(b *testing.B) {
 }
 
 // BenchmarkHooks is what the hooks' code adds to an allowed open of a file six
-// directories deep, under each profile. The best of all rounds is told, too: see
-// BenchmarkHold of package lsm.
+// directories deep, under each profile. The best of all rounds is told, too, since a
+// virtual machine is not alone on its processor.
 func BenchmarkHooks(b *testing.B) {
 	needsRoot(b)
 	ws := b.TempDir()

@@ -37,9 +37,7 @@ func limited(t testing.TB, window time.Duration, dir string, patterns ...pattern
 // counting is the judge with such rules.
 func counting(t *testing.T, window time.Duration) *Judge {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: loads BPF programs")
-	}
+	needsRoot(t)
 	rules := limited(t, window, "/none")
 	j, err := NewJudge(&rules)
 	if err != nil {
@@ -102,9 +100,7 @@ func TestLoseAtOnce(t *testing.T) {
 
 // TestUncounted: rules without a limit count nothing, and who asks is told so.
 func TestUncounted(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: loads BPF programs")
-	}
+	needsRoot(t)
 	rules := rulesOf(t)
 	j, err := NewJudge(&rules)
 	if err != nil {
