@@ -131,6 +131,25 @@ with ThreadPoolExecutor(32) as pool:
 E`,
 	}.test(t)
 	script{
+		// Opens in a row are held to one processor each for a moment.
+		name: "processors", needs: []string{"/usr/bin/python3"}, want: "[True, True, True]",
+		text: `/usr/bin/python3 - <<'E'
+import os, subprocess, threading
+open("f", "w").close()
+mine = os.sched_getaffinity(0)
+def opens(want, told):
+    os.sched_setaffinity(0, want)
+    for i in range(3000): os.close(os.open("f", os.O_RDONLY))
+    told.append(os.sched_getaffinity(0) == want)
+    told.append(subprocess.check_output(["nproc"]) == b"%d\n" % len(want))
+same, one, told = [], [], []
+threads = [threading.Thread(target=opens, args=a) for a in ((mine, same), ({min(mine)}, one))]
+for t in threads: t.start()
+for t in threads: t.join()
+print([all(same), all(one), os.sched_getaffinity(0) == mine])
+E`,
+	}.test(t)
+	script{
 		name: "multiprocessing", needs: []string{"/usr/bin/python3"}, want: "285",
 		text: `/usr/bin/python3 - <<'E'
 import asyncio, multiprocessing, os, socket
