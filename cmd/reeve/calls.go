@@ -35,6 +35,7 @@ func supposedPlan(c *cli.Context, p *policy.Policy) (plan tracer.Plan, calls boo
 	case audit != "async" && audit != "strict":
 		return plan, false, withHint(usageErrorf("check: --audit %q", audit), "--audit takes strict or async")
 	}
+	defer func() { plan.Gaps = append(plan.Gaps, undone(p)...) }()
 	switch engine := c.String("engine"); engine {
 	case "":
 		plan, err = p.Lower()

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/reeve-audit/reeve/supervisor/policy"
+	"github.com/reeve-audit/reeve/supervisor/session"
 	"github.com/reeve-audit/reeve/tracer"
 	"github.com/reeve-audit/reeve/tracer/gate"
 	"github.com/reeve-audit/reeve/tracer/lsm"
@@ -63,4 +64,21 @@ func (l *live) loadHooks(launcher *tracer.Launcher) error {
 	}
 	l.plan, l.engine = plan, tracer.EngineLSM
 	return nil
+}
+
+// undone is what the mounts of this machine undo of a policy, a sentence each.
+func undone(p *policy.Policy) []string {
+	twins, err := session.Twins()
+	if err != nil {
+		return []string{"mounts: what stands in two places is not known: " + err.Error()}
+	}
+	return p.Twins(twins)
+}
+
+// andMore is the first of a list that is not empty.
+func andMore(list []string) string {
+	if len(list) == 1 {
+		return list[0]
+	}
+	return fmt.Sprintf("%s (and %d more: `reeve policy check` names all)", list[0], len(list)-1)
 }

@@ -128,6 +128,10 @@ func (l *live) prepare(launcher *tracer.Launcher) (err error) {
 	if err := l.chooseEngine(launcher); err != nil {
 		return err
 	}
+	if list := undone(l.policy); len(list) > 0 {
+		l.plan.Gaps = append(l.plan.Gaps, list...)
+		l.note(andMore(list))
+	}
 	if err := grantPrograms(l.policy, &l.plan); err != nil {
 		return err
 	}

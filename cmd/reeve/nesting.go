@@ -159,6 +159,10 @@ func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 	if r.plan, err = n.lower(r.policy); err != nil {
 		return r, err
 	}
+	if list := undone(r.policy); len(list) > 0 {
+		r.plan.Gaps = append(r.plan.Gaps, list...)
+		r.notes = append(r.notes, andMore(list))
+	}
 	if err := grantPrograms(r.policy, &r.plan); err != nil {
 		return r, err
 	}

@@ -1,5 +1,7 @@
 package automaton
 
+import "strings"
+
 // Exception is a path that Differ leaves out; with Below also all below it.
 type Exception struct {
 	Path  string
@@ -20,6 +22,25 @@ func Differ(a, b *Automaton, except []Exception, same func(x, y uint32) bool) (e
 		return "/", true
 	}
 	d.push(first, -1, '/')
+	return d.search()
+}
+
+// Apart is Differ for two names of one place: it looks for what stands there, the place
+// itself or something below it, of which the automaton does not say the same by both
+// names. rest is what follows the names: "", or a path that begins with a slash.
+func (a *Automaton) Apart(one, other string, same func(x, y uint32) bool) (rest string, found bool) {
+	if !same(a.Accept(a.Run(start, one)), a.Accept(a.Run(start, other))) {
+		return "", true
+	}
+	d := differ{a: a, b: a, same: same, seen: map[pairState]bool{}, known: map[[2]uint32]bool{}}
+	d.classes()
+	dir := func(name string) State { return a.Run(start, strings.TrimSuffix(name, "/")+"/") }
+	d.push(pairState{x: dir(one), y: dir(other), slash: true}, -1, '/')
+	return d.search()
+}
+
+// search looks beyond what was pushed, until the last is where the automata differ.
+func (d *differ) search() (example string, found bool) {
 	for i := 0; i < len(d.queue); i++ {
 		if d.visit(i) {
 			return d.path(len(d.queue) - 1), true

@@ -121,3 +121,20 @@ func ungrouped(rules []automaton.Rule) []automaton.Rule {
 	}
 	return rules
 }
+
+// TestApart: two names of one place.
+func TestApart(t *testing.T) {
+	a := compileRules(t, []automaton.Rule{
+		{Glob: "/", Below: true, Tie: 1}, {Glob: "/ws", Below: true, Tie: 2}, {Glob: "/ws/secret", Below: true, Tie: 3}, {Glob: "/**/*.env", Below: true, Tie: 4},
+	})
+	for _, c := range []struct{ one, other, want string }{
+		{"/ws", "/ws", "none"}, {"/x", "/y/z", "none"}, {"/x/a.env", "/y/b.env", "none"},
+		{"/ws", "/x", ""}, {"/", "/ws", ""}, {"/ws/a", "/ws", "/secret"}, {"/ws/a", "/ws/secret", ""}, {"/x/a", "/x/a.env", ""},
+		{"/ws/secret", "/ws/secret/x", "none"},
+	} {
+		rest, found := a.Apart(c.one, c.other, outcomes(a, a))
+		if got := map[bool]string{true: rest, false: "none"}[found]; got != c.want {
+			t.Errorf("%s and %s: %q, want %q", c.one, c.other, got, c.want)
+		}
+	}
+}

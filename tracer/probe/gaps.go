@@ -24,6 +24,7 @@ var gaps = []Gap{
 	{[]string{"F09"}, "what a program does with what it may read: copies, and what it sends where the network is allowed", everyEngine},
 	{[]string{"P36", "N10"}, "a descriptor that somebody outside passes to the session over a socket it may use", withoutLSM},
 	{[]string{"N10"}, "a socket that somebody outside passes to the session over a socket it may use; files are judged", []string{LSM}},
+	{[]string{"P13", "P14"}, "a hard link or bind mount from before the session: it is judged by the name that it is opened by", everyEngine},
 	{[]string{"X16"}, "code that a program makes in its own memory", everyEngine},
 	{[]string{"X16", "X17"}, "a library that may be read and not run, mapped to be run", withoutLSM},
 	{[]string{"X21"}, "a copy of a denied program with a byte changed, where the session may run what it writes", everyEngine},
