@@ -88,7 +88,7 @@ func TestOpenat2(t *testing.T) {
 	run(t, []row{
 		{id: "A06", name: "denied", argv: readCall(unix.SYS_OPENAT2, -100, "s:{secret}", how(0, 0, 0), 24),
 			deny: openDenied("{secret}")},
-		{id: "A06", name: "flags flip", argv: []string{"openat2-flip", trial.Attempts(most), "{config}"}, native: `reached=[1-9]`,
+		{id: "A06", name: "flags flip", argv: []string{"openat2-flip", attempts, "{config}"}, native: `reached=[1-9]`,
 			want: `opened=[1-9]\d* reached=0`, deny: openDenied("{config}"), many: true},
 	})
 	equal(t, "A06 sizes and flags", equality{}, openat2Calls())

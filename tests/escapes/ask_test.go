@@ -60,25 +60,22 @@ func TestAskOnceIsExact(t *testing.T) {
 		trial.OneDenial(t, r.Events, trial.Denial{Ops: []string{"open"}, Path: g.Workspace + "/d/f"})
 
 		g, o = askGround(t, nobody)
-		flip := []string{"{victim}", "flip-thread", "30", "d/ask", "d/f"}
-		if c := g.Native(trial.Options{}, append(flip[:2:2], "300000", "d/ask", "d/f")...); !regexp.MustCompile(`reached=[1-9]`).MatchString(c.Stdout) {
-			t.Fatalf("control: %s", c.Text())
-		}
+		flip := []string{"{victim}", "flip-thread", attempts, "d/ask", "d/f"}
+		trial.Won(t, "control: the denied side is reached", trial.ControlAttempts(300_000), func(n string) (bool, *trial.Result) {
+			r := g.Native(trial.Options{}, raced(flip, n)...)
+			return won(r), r
+		})
 		a = g.Approve(allow)
 		o.Timeout = 3 * time.Minute
-		for range 5 { // until the thread that flips came to run between two opens
-			r = g.Supervised(o, flip...)
+		trial.Won(t, "a flip is asked about", 30, func(n string) (bool, *trial.Result) {
+			r = g.Supervised(o, raced(flip, n)...)
 			if !strings.Contains(r.Stdout, "attempts=") || !strings.Contains(r.Stdout, "reached=0") {
-				t.Errorf("flipping: %q %q", r.Stdout, r.Stderr)
+				t.Fatalf("flipping: %q %q", r.Stdout, r.Stderr)
 			}
-			if asked, _ := a.Asked(); len(asked) > 0 {
-				break
-			}
-		}
+			asked, _ := a.Asked()
+			return len(asked) > 0, r
+		})
 		a.Stop()
-		if asked, _ := a.Asked(); len(asked) == 0 {
-			t.Error("no flip was asked about")
-		}
 		g.KeptSecret(r)
 	})
 }

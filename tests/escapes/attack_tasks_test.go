@@ -175,16 +175,17 @@ func TestAttackThreadUser(t *testing.T) {
 // not run unjudged (I2).
 func TestAttackLateName(t *testing.T) {
 	tiers(t, false, func(t *testing.T, nobody bool) {
-		n := trial.Attempts(2500)
-		argv := []string{"{victim}", "exec-appear", n, "{ws}/notes", "{ws}/p2/x/tool"}
+		argv := []string{"{victim}", "exec-appear", attempts, "{ws}/notes", "{ws}/p2/x/tool"}
 		o := trial.Options{Policy: true, Timeout: time.Minute}
-		if r := trial.NewGround(t, nobody).Native(o, argv...); !matches(`reached=[1-9]\d* absent=[1-9]`, r.Stdout) {
-			t.Fatalf("control: %s", r.Text())
-		}
+		c := trial.NewGround(t, nobody)
+		trial.Won(t, "control: the name is there, and not", trial.ControlAttempts(2500), func(n string) (bool, *trial.Result) {
+			r := c.Native(o, raced(argv, n)...)
+			return matches(`reached=[1-9]\d* absent=[1-9]`, r.Stdout), r
+		})
 		g := trial.NewGround(t, nobody)
-		r := g.Supervised(o, argv...)
+		r := g.Supervised(o, raced(argv, trial.Attempts(2500))...)
 		t.Logf("%s%v", r.Stdout, r.Took.Round(time.Millisecond))
-		if !matches(`attempts=`+n+` opened=0 reached=0`, r.Stdout) {
+		if !matches(`attempts=[1-9]\d* opened=0 reached=0`, r.Stdout) {
 			t.Errorf("status %d: %s", r.Status, r.Text())
 		}
 		trial.SomeDenial(t, r.Events, trial.Denial{Ops: []string{"exec"}, Errno: "*"})

@@ -216,15 +216,17 @@ sub = "argv-show perilous"
 action = "deny"
 `
 	tiers(t, false, func(t *testing.T, nobody bool) {
-		t.Run("dynamic", func(t *testing.T) { wordsRace(t, nobody, rules, "argv-flip", "1000", "{ws}/linked") })
-		t.Run("script", func(t *testing.T) { wordsRace(t, nobody, rules, "script-flip", "400", "{ws}/shown", "{ws}/linked") })
+		t.Run("dynamic", func(t *testing.T) { wordsRace(t, nobody, 1000, rules, "argv-flip", attempts, "{ws}/linked") })
+		t.Run("script", func(t *testing.T) {
+			wordsRace(t, nobody, 400, rules, "script-flip", attempts, "{ws}/shown", "{ws}/linked")
+		})
 		if !nobody {
-			t.Run("static", func(t *testing.T) { wordsRace(t, nobody, rules, "argv-flip", "1000", "{ws}/victim") })
+			t.Run("static", func(t *testing.T) { wordsRace(t, nobody, 1000, rules, "argv-flip", attempts, "{ws}/victim") })
 		}
 	})
 }
 
-func wordsRace(t *testing.T, nobody bool, rules string, technique ...string) {
+func wordsRace(t *testing.T, nobody bool, most int, rules string, technique ...string) {
 	prepare := func() *trial.Ground {
 		g := trial.NewGround(t, nobody)
 		writeFile(t, g.Base+"/words.toml", rules, 0o644)
@@ -236,10 +238,12 @@ func wordsRace(t *testing.T, nobody bool, rules string, technique ...string) {
 	opt := trial.Options{Flags: []string{"--policy", "{base}/words.toml", "--profile", "words"}, Timeout: 3 * time.Minute}
 	argv := append([]string{"{victim}"}, technique...)
 	fair := regexp.MustCompile(`word=(harmless|\S*/shown)`)
-	if c := prepare().Native(opt, argv...); !strings.Contains(c.Stdout, "word=perilous") || !fair.MatchString(c.Stdout) {
-		t.Fatalf("control: %.300s", c.Text())
-	}
-	r := prepare().Supervised(opt, argv...)
+	c := prepare()
+	trial.Won(t, "control: told one and the other", trial.ControlAttempts(400), func(n string) (bool, *trial.Result) {
+		r := c.Native(opt, raced(argv, n)...)
+		return strings.Contains(r.Stdout, "word=perilous") && fair.MatchString(r.Stdout), r
+	})
+	r := prepare().Supervised(opt, raced(argv, trial.Attempts(most))...)
 	if n := strings.Count(r.Stdout, "word=perilous"); n != 0 || !fair.MatchString(r.Stdout) {
 		t.Errorf("told what was denied %d times: %.300s", n, r.Text())
 	}

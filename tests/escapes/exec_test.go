@@ -25,24 +25,29 @@ func execAttempts() string {
 	return trial.Attempts(4000)
 }
 
+// execControl is how often its control is run at first.
+const execControl = 60
+
 // TestExecRaces: the denied program never runs (X01, X14).
 func TestExecRaces(t *testing.T) {
 	for _, r := range []struct {
 		id, name string
 		argv     []string
 	}{
-		{"X01", "path", []string{"{victim}", "exec-flip", execAttempts(), "{ws}/p1/x/tool", "{ws}/p2/x/tool"}},
-		{"X14", "name renamed over", []string{"{victim}", "exec-swap", execAttempts(), "{ws}/run", "{ws}/p1/x/tool", "{ws}/p2/x/tool"}},
+		{"X01", "path", []string{"{victim}", "exec-flip", attempts, "{ws}/p1/x/tool", "{ws}/p2/x/tool"}},
+		{"X14", "name renamed over", []string{"{victim}", "exec-swap", attempts, "{ws}/run", "{ws}/p1/x/tool", "{ws}/p2/x/tool"}},
 	} {
 		t.Run(r.id+"/"+r.name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				o := trial.Options{Policy: true, Timeout: 10 * time.Minute}
 				c := trial.NewGround(t, nobody)
-				if control := c.Native(o, r.argv...); !regexp.MustCompile(`reached=[1-9]`).MatchString(control.Stdout) {
-					t.Fatalf("control: %s", control.Text())
-				}
+				trial.Won(t, "control: the denied program runs", execControl, func(n string) (bool, *trial.Result) {
+					os.Remove(c.Expand("{ws}/run")) // what X14 made
+					r := c.Native(o, raced(r.argv, n)...)
+					return won(r), r
+				})
 				g := trial.NewGround(t, nobody)
-				got := g.Supervised(o, r.argv...)
+				got := g.Supervised(o, raced(r.argv, execAttempts())...)
 				n, ran, reached := scores(t, got)
 				t.Logf("%s%v", got.Stdout, got.Took.Round(time.Millisecond))
 				// Without a witness the floor cannot tell programs apart below a
@@ -64,12 +69,16 @@ func TestExecPair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				o := trial.Options{Policy: true, Timeout: 2 * time.Minute}
-				argv := []string{"{victim}", "exec-pair", trial.Attempts(600), "{ws}/p1/x/tool", second}
-				c := trial.NewGround(t, nobody).Native(o, argv...)
-				if !strings.Contains(c.Stdout, "killed=0 failed=0") || name == "one denied" && strings.Contains(c.Stdout, "reached=0") {
-					t.Fatalf("control: %s", c.Text())
-				}
-				r := trial.NewGround(t, nobody).Supervised(o, argv...)
+				argv := []string{"{victim}", "exec-pair", attempts, "{ws}/p1/x/tool", second}
+				c := trial.NewGround(t, nobody)
+				trial.Won(t, "control: either program runs", execControl, func(n string) (bool, *trial.Result) {
+					r := c.Native(o, raced(argv, n)...)
+					if !strings.Contains(r.Stdout, "killed=0 failed=0") {
+						t.Fatalf("control: %s", r.Text())
+					}
+					return won(r) || name == "both allowed", r
+				})
+				r := trial.NewGround(t, nobody).Supervised(o, raced(argv, trial.Attempts(600))...)
 				t.Logf("%s%v", r.Stdout, r.Took.Round(time.Millisecond))
 				n, ran, reached := scores(t, r)
 				if ran != n || reached != 0 || !strings.Contains(r.Stdout, "killed=0 failed=0") {
@@ -95,8 +104,7 @@ func manifest(r *trial.Result) string {
 func TestArgv(t *testing.T) {
 	trial.NeedRoot(t)
 	g := trial.NewGround(t, false)
-	n := trial.Attempts(300)
-	r := g.Supervised(trial.Options{}, "{victim}", "argv-flip", n, "{victim}")
+	r := g.Supervised(trial.Options{}, "{victim}", "argv-flip", trial.Attempts(300), "{victim}")
 	recorded := map[string]string{}
 	for _, e := range r.Events {
 		if e.Op == "exec" && e.Kind == "fact" && len(e.Task.Argv) == 3 {
@@ -111,8 +119,8 @@ func TestArgv(t *testing.T) {
 			t.Errorf("pid %s ran with %q, recorded is %q (%v)", m[1], m[2], got, ok)
 		}
 	}
-	if fmt.Sprint(len(ran)) != n || len(words) < 2 {
-		t.Errorf("control: %d programs ran with words %v, want %s with several (status %d: %s)", len(ran), words, n, r.Status, r.Stderr)
+	if n, _, _ := scores(t, r); len(ran) != n || len(words) < 2 {
+		t.Errorf("control: %d programs ran with words %v, want %d with several (status %d: %s)", len(ran), words, n, r.Status, r.Stderr)
 		for i, e := range r.Events {
 			if e.Op == "exec" && e.Action == "deny" || e.Op == "lost" || i == len(r.Events)-1 {
 				t.Logf("%v %s", &e, e.Detail)

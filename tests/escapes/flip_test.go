@@ -27,16 +27,19 @@ func times(nobody bool) int {
 	return most
 }
 
-// raced is argv with n attempts as a run under reeve makes them, and its control.
-func raced(argv []string, n int) (reeve, control []string) {
-	reeve, control = slices.Clone(argv), slices.Clone(argv)
+// raced is argv with n attempts.
+func raced(argv []string, n string) []string {
+	argv = slices.Clone(argv)
 	for i, w := range argv {
 		if w == attempts {
-			reeve[i], control[i] = trial.Attempts(n), trial.ControlAttempts(n)
+			argv[i] = n
 		}
 	}
-	return reeve, control
+	return argv
 }
+
+// won says whether a race reached the denied side.
+func won(r *trial.Result) bool { return matches(`reached=[1-9]`, r.Stdout) }
 
 // A race opens a name that changes under the call. Natively it reaches the
 // denied side; under reeve it must go on opening and never reach it.
@@ -96,14 +99,16 @@ func TestRaces(t *testing.T) {
 }
 
 func (r race) try(t *testing.T, nobody bool) {
-	argv, native := raced(append([]string{"{victim}"}, r.argv...), times(nobody))
+	argv := append([]string{"{victim}"}, r.argv...)
 	r.opt.Timeout = 3 * time.Minute
 	c := trial.NewGround(t, nobody)
-	if text := r.won(t, c, native); text != "" {
-		t.Fatalf("control: never reached the denied side: %s", text)
-	}
+	trial.Won(t, "control: the denied side is reached", trial.ControlAttempts(times(nobody)), func(n string) (bool, *trial.Result) {
+		os.Remove(c.Expand("{ws}/l")) // what P04 made
+		r := c.Native(r.opt, raced(argv, n)...)
+		return won(r), r
+	})
 	g := trial.NewGround(t, nobody)
-	got := g.Supervised(r.opt, argv...)
+	got := g.Supervised(r.opt, raced(argv, trial.Attempts(times(nobody)))...)
 	n, opened, reached := scores(t, got)
 	t.Logf("%d attempts, %d opened, %d reached, %v", n, opened, reached, got.Took.Round(time.Millisecond))
 	if reached != 0 {
@@ -116,20 +121,6 @@ func (r race) try(t *testing.T, nobody bool) {
 		t.Errorf("protected object changed: %s", c)
 	}
 	r.seen(t, g, got.Events)
-}
-
-// won says how the control went if it never reached the denied side, empty if it
-// did. A busy machine may start the other side of the race only when it is over.
-func (r race) won(t *testing.T, c *trial.Ground, argv []string) (text string) {
-	for range 5 {
-		control := c.Native(r.opt, argv...)
-		if _, _, reached := scores(t, control); reached > 0 {
-			return ""
-		}
-		text = control.Text()
-		os.Remove(c.Expand("{ws}/l")) // what P04 made
-	}
-	return text
 }
 
 // seen requires that the stream shows both sides of the race, each with its verdict.

@@ -68,11 +68,24 @@ func listenUDP(t *testing.T) *outsider {
 	return o
 }
 
+// came is how many came since it was last asked, once all of them are counted.
+func (o *outsider) came() int64 {
+	for {
+		n := o.hits.Load()
+		time.Sleep(trial.Patience(20 * time.Millisecond)) // the outsider's goroutine counts
+		if o.hits.CompareAndSwap(n, 0) {
+			return n
+		}
+	}
+}
+
 // counted requires that the control reached the outsider and the session did not.
 func (o *outsider) counted(reaches bool) func(*testing.T, *trial.Ground, *trial.Result, bool) {
 	return func(t *testing.T, _ *trial.Ground, _ *trial.Result, supervised bool) {
-		time.Sleep(20 * time.Millisecond) // the outsider's goroutine counts
-		switch n := o.hits.Swap(0); {
+		if reaches && !supervised {
+			waitFor(t, 2*time.Second, func() bool { return o.hits.Load() > 0 })
+		}
+		switch n := o.came(); {
 		case supervised && n != 0:
 			t.Errorf("%d reached the outsider", n)
 		case !supervised && n == 0 && reaches:
@@ -109,12 +122,14 @@ func TestInternetRaces(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				opt := trial.Options{Timeout: 3 * time.Minute}
 				// A connect is the supervisor's whole work, whatever the engine: it takes long.
-				argv, _ := raced([]string{"{victim}", name, attempts, o.text()}, times(nobody || trial.Emulated()))
+				n := trial.Attempts(times(nobody || trial.Emulated()))
 				c := trial.NewGround(t, nobody)
-				c.Native(opt, "{victim}", name, trial.ControlAttempts(5000), o.text())
-				o.counted(true)(t, c, nil, false)
+				trial.Won(t, "control: the outsider is reached", trial.ControlAttempts(5000), func(n string) (bool, *trial.Result) {
+					r := c.Native(opt, "{victim}", name, n, o.text())
+					return o.came() > 0, r
+				})
 				g := trial.NewGround(t, nobody)
-				got := g.Supervised(opt, argv...)
+				got := g.Supervised(opt, "{victim}", name, n, o.text())
 				_, opened, reached := scores(t, got)
 				if opened == 0 || reached > 0 {
 					t.Errorf("opened %d, reached %d: %s", opened, reached, got.Text())

@@ -29,17 +29,17 @@ func Emulated() bool { return os.Getenv("REEVE_VM") != "" }
 
 // Attempts is how often a race of n attempts is run under reeve here, as a word
 // for the victim: n, or a hundredth and 200 at least in an emulated machine.
-func Attempts(n int) string { return fewer(n, fewerAttempts) }
+func Attempts(n int) string { return strconv.Itoa(fewer(n, fewerAttempts)) }
 
-// ControlAttempts is Attempts for the control, which is not held up by anybody and
-// may be over before the other side of the race has begun: a fifth.
-func ControlAttempts(n int) string { return fewer(n, fewerControls) }
+// ControlAttempts is Attempts for the control, which is not held up by anybody: a
+// fifth, as a number for Won.
+func ControlAttempts(n int) int { return fewer(n, fewerControls) }
 
-func fewer(n, by int) string {
+func fewer(n, by int) int {
 	if Emulated() && n > leastAttempts {
 		n = max(n/by, leastAttempts)
 	}
-	return strconv.Itoa(n)
+	return n
 }
 
 // Patience is how long to wait here for what must happen within limit on a

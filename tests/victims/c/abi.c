@@ -93,6 +93,7 @@ static void *flip_how(void *arg)
 		for (volatile int i = 0; i < 60; i++)
 			;
 		*flags = O_RDWR;
+		moved();
 		for (volatile int i = 0; i < 60; i++)
 			;
 	}
@@ -102,13 +103,14 @@ static void *flip_how(void *arg)
 /* Opens PATH with flags that another thread changes from read to write. */
 static int run_openat2_flip(int argc, char **argv)
 {
-	long n, opened = 0, writable = 0;
+	long i, n, opened = 0, writable = 0;
 
 	if (argc < 3)
 		return 64;
 	n = number(argv[1]);
+	contested();
 	spawn_thread(flip_how, NULL);
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		int fd = (int)syscall(SYS_openat2, AT_FDCWD, argv[2], &how,
 				      sizeof(how));
 
@@ -119,7 +121,7 @@ static int run_openat2_flip(int argc, char **argv)
 			writable++;
 		close(fd);
 	}
-	printf("attempts=%ld opened=%ld reached=%ld\n", n, opened, writable);
+	printf("attempts=%ld opened=%ld reached=%ld\n", i, opened, writable);
 	return 0;
 }
 

@@ -33,6 +33,7 @@ static void *come_and_go(void *arg)
 		if (mmap(page, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, text,
 			 0) != page)
 			die("mmap");
+		moved();
 		for (volatile unsigned int i = 0; i < (turn >> 16) % 2000; i++)
 			;
 		munmap(page, PAGE);
@@ -59,14 +60,15 @@ static void hold_name(const char *notes, const char *program)
 static int run_appear(int argc, char **argv)
 {
 	char *args[] = { "tool", "ran", NULL }, *env[] = { NULL };
-	long n, absent = 0, not_run = 0, reached = 0;
+	long i, n, absent = 0, not_run = 0, reached = 0;
 
 	if (argc < 4)
 		return 64;
 	n = number(argv[1]);
+	contested(); /* which maps a page, too */
 	hold_name(argv[2], argv[3]);
 	spawn_thread(come_and_go, NULL);
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		int status = 0;
 		pid_t pid = vfork();
 
@@ -84,7 +86,7 @@ static int run_appear(int argc, char **argv)
 		else
 			not_run++;
 	}
-	printf("attempts=%ld opened=0 reached=%ld absent=%ld not_run=%ld\n", n,
+	printf("attempts=%ld opened=0 reached=%ld absent=%ld not_run=%ld\n", i,
 	       reached, absent, not_run);
 	return 0;
 }

@@ -42,6 +42,7 @@ static void *flip(void *arg)
 	(void)arg;
 	for (;;) {
 		memcpy(name + from, bad + from, room - from);
+		moved();
 		for (volatile int i = 0; i < 200; i++)
 			;
 		memcpy(name + from, good + from, room - from);
@@ -59,6 +60,7 @@ static void *swap_name(void *arg)
 		unlink(next);
 		if (!symlink(i % 2 ? good : bad, next))
 			rename(next, name);
+		moved();
 		usleep(100);
 	}
 	return NULL;
@@ -67,9 +69,9 @@ static void *swap_name(void *arg)
 static int attempt(long n)
 {
 	char *args[] = { "tool", "ran", NULL }, *env[] = { NULL };
-	long ran = 0, reached = 0, killed = 0;
+	long i, ran = 0, reached = 0, killed = 0;
 
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		int status = 0;
 		pid_t pid = vfork();
 
@@ -87,7 +89,7 @@ static int attempt(long n)
 		else if (WEXITSTATUS(status) == RAN_GOOD)
 			ran++;
 	}
-	printf("attempts=%ld opened=%ld reached=%ld killed=%ld\n", n,
+	printf("attempts=%ld opened=%ld reached=%ld killed=%ld\n", i,
 	       ran + reached, reached, killed);
 	return 0;
 }
@@ -106,6 +108,7 @@ static int run_exec_flip(int argc, char **argv)
 	name = memcpy(calloc(1, room), good, room);
 	while (from < g && good[from] == bad[from])
 		from++;
+	contested();
 	spawn_thread(flip, NULL);
 	return attempt(number(argv[1]));
 }
@@ -121,6 +124,7 @@ static int run_exec_swap(int argc, char **argv)
 	good = argv[3];
 	bad = argv[4];
 	snprintf(next, sizeof(next), "%s.next", name);
+	contested();
 	spawn_thread(swap_name, next);
 	usleep(10000);
 	return attempt(number(argv[1]));
@@ -133,10 +137,11 @@ static int run_argv_show(int argc, char **argv)
 	return 0;
 }
 
-/* Runs itself N times with a word that another thread rewrites. */
+/* Runs itself N times, at least, with a word that another thread rewrites. */
 static int run_argv_flip(int argc, char **argv)
 {
 	char *args[] = { "victim", "argv-show", NULL, NULL };
+	long i = 0;
 
 	if (argc < 3)
 		return 64;
@@ -145,8 +150,9 @@ static int run_argv_flip(int argc, char **argv)
 	room = 9;
 	name = strcpy(malloc(16), good);
 	args[2] = name;
+	contested();
 	spawn_thread(flip, NULL);
-	for (long i = 0, n = number(argv[1]); i < n; i++) {
+	for (long n = number(argv[1]); under_way(i, n); i++) {
 		pid_t pid = vfork();
 
 		if (!pid) {
@@ -155,6 +161,7 @@ static int run_argv_flip(int argc, char **argv)
 		}
 		waitpid(pid, NULL, 0);
 	}
+	printf("attempts=%ld opened=0 reached=0\n", i);
 	return 0;
 }
 

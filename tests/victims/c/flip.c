@@ -159,13 +159,25 @@ static int run_clone_vm(int argc, char **argv)
 	return finish(peer, number(argv[1]));
 }
 
+static int unbegun[2]; /* a pipe that the other side closes at its first move */
+
+static void begun(void)
+{
+	if (unbegun[1] >= 0)
+		close(unbegun[1]);
+	unbegun[1] = -1;
+}
+
 static void vm_write_forever(pid_t target)
 {
 	struct iovec local = { .iov_len = room }, remote = { name, room };
 
 	for (;;) {
 		local.iov_base = (void *)bad;
-		if (process_vm_writev(target, &local, 1, &remote, 1, 0) < 0)
+		ssize_t n = process_vm_writev(target, &local, 1, &remote, 1, 0);
+
+		begun();
+		if (n < 0)
 			die("process_vm_writev");
 		local.iov_base = (void *)good;
 		if (process_vm_writev(target, &local, 1, &remote, 1, 0) < 0)
@@ -183,7 +195,10 @@ static void mem_write_forever(pid_t target)
 	if (fd < 0)
 		die("open mem");
 	for (;;) {
-		if (pwrite(fd, bad, room, (off_t)(uintptr_t)name) < 0)
+		ssize_t n = pwrite(fd, bad, room, (off_t)(uintptr_t)name);
+
+		begun();
+		if (n < 0)
 			die("pwrite mem");
 		pwrite(fd, good, room, (off_t)(uintptr_t)name);
 	}
@@ -193,11 +208,14 @@ static void mem_write_forever(pid_t target)
 static int run_remote(int argc, char **argv)
 {
 	pid_t self = getpid(), peer;
+	char c;
 
 	if (argc < 5)
 		return 64;
 	prepare(argv[3], argv[4], malloc(PATH_ROOM));
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	if (pipe(unbegun))
+		die("pipe");
 	peer = fork();
 	if (peer < 0)
 		die("fork");
@@ -207,7 +225,9 @@ static int run_remote(int argc, char **argv)
 		else
 			mem_write_forever(self);
 	}
-	usleep(20000);
+	close(unbegun[1]);
+	if (read(unbegun[0], &c, 1)) /* until it is closed, or the peer dead */
+		die("read pipe");
 	return finish(peer, number(argv[2]));
 }
 

@@ -25,6 +25,7 @@ static void *flip_port(void *arg)
 	(void)arg;
 	for (;;) {
 		*port = other_port;
+		moved();
 		for (volatile int i = 0; i < 60; i++)
 			;
 		*port = own_port;
@@ -63,7 +64,7 @@ static int run_connect_flip(int argc, char **argv)
 {
 	struct linger off = { .l_onoff = 1 };
 	struct sockaddr_in sin = { 0 }, peer;
-	long n, ok = 0, reached = 0;
+	long i, n, ok = 0, reached = 0;
 
 	if (argc < 3)
 		return 64;
@@ -73,8 +74,9 @@ static int run_connect_flip(int argc, char **argv)
 	own_port = sin.sin_port;
 	addr = sin;
 	spawn_thread(accept_all, NULL);
+	contested();
 	spawn_thread(flip_port, NULL);
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		socklen_t len = sizeof(peer);
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -86,7 +88,7 @@ static int run_connect_flip(int argc, char **argv)
 		}
 		close(fd);
 	}
-	printf("attempts=%ld opened=%ld reached=%ld\n", n, ok, reached);
+	printf("attempts=%ld opened=%ld reached=%ld\n", i, ok, reached);
 	return 0;
 }
 
@@ -94,7 +96,7 @@ static int run_connect_flip(int argc, char **argv)
 static int run_send_flip(int argc, char **argv)
 {
 	struct sockaddr_in sin = { 0 };
-	long n, ok = 0;
+	long i, n, ok = 0;
 	char c[16];
 	int fd;
 
@@ -105,16 +107,17 @@ static int run_send_flip(int argc, char **argv)
 	listener = listen_loopback(&sin, SOCK_DGRAM);
 	own_port = sin.sin_port;
 	addr = sin;
+	contested();
 	spawn_thread(flip_port, NULL);
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		ok += sendto(fd, "x", 1, 0, (struct sockaddr *)&addr,
 			     sizeof(addr)) == 1;
 		while (recv(listener, c, sizeof(c), MSG_DONTWAIT) > 0)
 			;
 	}
 	/* Who received them is known to the one behind PORT only. */
-	printf("attempts=%ld opened=%ld reached=0\n", n, ok);
+	printf("attempts=%ld opened=%ld reached=0\n", i, ok);
 	return 0;
 }
 

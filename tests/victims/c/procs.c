@@ -208,6 +208,12 @@ static int run_storm(int argc, char **argv)
 			kids[k] = 0;
 		}
 	}
+	/* One of each kind at least has had its turn. */
+	for (long k = 0; k < 2 && k < n; k++)
+		if (!kids[k] && !(kids[k] = fork()))
+			open_both(s, argv[3], argv[4], (int)(k % 2));
+	while (!(s->good + s->good_refused) || !(s->bad_opened + s->bad_refused))
+		usleep(1000);
 	for (long k = 0; k < n; k++)
 		if (kids[k] > 0) {
 			kill(kids[k], SIGKILL);

@@ -124,6 +124,7 @@ static void *flip(void *arg)
 	(void)arg;
 	for (;;) {
 		memcpy(shared.sun_path + from, bad + from, upto - from);
+		moved();
 		for (volatile int i = 0; i < 600; i++)
 			;
 		memcpy(shared.sun_path + from, good + from, upto - from);
@@ -136,7 +137,7 @@ static void *flip(void *arg)
 /* Binds N times to GOOD, of the length of BAD, while it flips to BAD. */
 static int run_bind_flip(int argc, char **argv)
 {
-	long n, bound = 0, reached = 0;
+	long i, n, bound = 0, reached = 0;
 	struct stat st;
 
 	if (argc < 4 || strlen(argv[2]) != strlen(argv[3]))
@@ -150,8 +151,9 @@ static int run_bind_flip(int argc, char **argv)
 	while (good[upto - 1] == bad[upto - 1])
 		upto--;
 	strcpy(shared.sun_path, good);
+	contested();
 	spawn_thread(flip, NULL);
-	for (long i = 0; i < n; i++) {
+	for (i = 0; under_way(i, n); i++) {
 		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
 		bind(fd, (struct sockaddr *)&shared, sizeof(shared));
@@ -162,7 +164,7 @@ static int run_bind_flip(int argc, char **argv)
 			unlink(bad);
 		}
 	}
-	printf("attempts=%ld opened=%ld reached=%ld\n", n, bound, reached);
+	printf("attempts=%ld opened=%ld reached=%ld\n", i, bound, reached);
 	return 0;
 }
 
