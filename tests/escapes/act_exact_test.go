@@ -177,6 +177,7 @@ func TestActIsExact(t *testing.T) {
 	for _, c := range exactly {
 		t.Run(c.name, func(t *testing.T) {
 			trial.NeedProgram(t, "mawk")
+			needPython(t, c.argv...)
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				if c.native == "" {
 					c.native = "DONE"
@@ -243,6 +244,7 @@ end = time.time() + 1
 while time.time() < end: libc.chmod(name, 0o604)
 for p in "p/new", "p/old": print(p, oct(os.stat(p).st_mode & 0o777))
 `
+	trial.NeedProgram(t, python)
 	tiers(t, false, func(t *testing.T, nobody bool) {
 		g, o := actGround(t, nobody)
 		const both = "p/new 0o604\np/old 0o604\n"

@@ -31,6 +31,14 @@ action = "ask"
 // python is one that every user may run.
 const python = "/usr/bin/python3"
 
+// needPython skips a test whose command is python's where there is none.
+func needPython(t *testing.T, words ...string) {
+	t.Helper()
+	if strings.Contains(strings.Join(words, " "), python) {
+		trial.NeedProgram(t, python)
+	}
+}
+
 // actGround has what actPolicy asks about: p with old in it, the scripts e/deploy,
 // run by what env finds, s/deploy, which has no first line, two that cannot run, and
 // a second one of the name.
@@ -92,6 +100,7 @@ open("p/old.tmp", "w").write("new"); os.rename("p/old.tmp", "p/old"); os.chmod("
 		{"search of bash", `PATH=$PWD/no2:$PWD/b:$PATH; bash -c 'deploy now'`, "b/deploy", " [/bin/sh {ws}/b/deploy now]", "exec", "deployed now\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			needPython(t, c.script)
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				g, _ := actGround(t, nobody)
 				control := g.Native(trial.Options{}, "sh", "-c", c.script)

@@ -71,6 +71,9 @@ func TestBulk(t *testing.T) {
 			"many times one": {"for i in $(seq 100); do echo x > data/f1; done; echo kept > data/f1", "data", many},
 		} {
 			t.Run(name, func(t *testing.T) {
+				if name == "perl" {
+					trial.NeedProgram(t, "perl")
+				}
 				control := prepare(t, nobody)
 				control.Native(opt, "/bin/sh", "-c", c.script)
 				g := prepare(t, nobody)

@@ -130,18 +130,20 @@ func TestSetuid(t *testing.T) {
 		prepare: prepare, deny: &trial.Denial{Ops: []string{"exec"}, Path: "{ws}/linked"}}
 	t.Run("root", func(t *testing.T) { r.try(t, false) })
 	t.Run("user", func(t *testing.T) { r.try(t, true) })
-	g := trial.NewGround(t, true)
-	if err := os.Chown(g.Workspace+"/linked", 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	prepare(t, g)
-	// The control: natively it is root; allowed in a session it is not.
-	if c := g.Native(trial.Options{}, "{ws}/linked", "call", "107"); !strings.Contains(c.Stdout, "ret=0") {
-		t.Fatalf("control: geteuid: %s", c.Text())
-	}
-	if got := g.Supervised(trial.Options{Profile: "observe"}, "{ws}/linked", "call", "107"); strings.Contains(got.Stdout, "ret=0") {
-		t.Errorf("it is root in a session: %s", got.Text())
-	}
+	t.Run("root's", func(t *testing.T) {
+		g := trial.NewGround(t, true)
+		if err := os.Chown(g.Workspace+"/linked", 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		prepare(t, g)
+		// The control: natively it is root; allowed in a session it is not.
+		if c := g.Native(trial.Options{}, "{ws}/linked", "call", "107"); !strings.Contains(c.Stdout, "ret=0") {
+			t.Fatalf("control: geteuid: %s", c.Text())
+		}
+		if got := g.Supervised(trial.Options{Profile: "observe"}, "{ws}/linked", "call", "107"); strings.Contains(got.Stdout, "ret=0") {
+			t.Errorf("it is root in a session: %s", got.Text())
+		}
+	})
 }
 
 // TestNamedPrograms: a rule about a program's path holds for what the path leads

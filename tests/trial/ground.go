@@ -52,10 +52,14 @@ extends = ":workspace"
 "**/*.env" = "deny"
 `
 
-// NewGround lays out a ground for the test's own user, or for Nobody.
+// NewGround lays out a ground for the test's own user, or for Nobody, who cannot
+// have engine lsm.
 func NewGround(t testing.TB, asNobody bool) *Ground {
 	t.Helper()
 	k := Build(t)
+	if asNobody && Engine() == "lsm" {
+		Skip(t, "user", "engine lsm is root's alone")
+	}
 	needEngine(t)
 	g, err := layout(k)
 	if g != nil {

@@ -137,13 +137,13 @@ func NeedRoot(t testing.TB) {
 	}
 }
 
-// NeedProgram skips a test of a program that is not installed, and returns
-// where it stands.
+// NeedProgram skips a test of a program, a name or a path, that is not installed,
+// and returns where it stands.
 func NeedProgram(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		Skip(t, name, "no "+name+" on the PATH")
+		Skip(t, filepath.Base(name), "no "+name)
 	}
 	return path
 }
