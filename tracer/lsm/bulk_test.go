@@ -10,15 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/automaton"
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
 // limited are rules under which five files may lose what they hold, but for those
-// below dir/build, and those that keeper changes.
-func limited(t testing.TB, window time.Duration, dir string, patterns ...pattern) Rules {
+// below build, a glob, and those that keeper changes.
+func limited(t testing.TB, window time.Duration, build string, patterns ...pattern) Rules {
 	t.Helper()
-	auto, err := automaton.Compile([]automaton.Rule{{Glob: dir + "/build", Below: true}}, automaton.Config{})
+	auto, err := automaton.Compile([]automaton.Rule{{Glob: build, Below: true}}, automaton.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func limited(t testing.TB, window time.Duration, dir string, patterns ...pattern
 func counting(t *testing.T, window time.Duration) *Judge {
 	t.Helper()
 	needsRoot(t)
-	rules := limited(t, window, "/none")
+	rules := limited(t, window, "/none/build")
 	j, err := NewJudge(&rules)
 	if err != nil {
 		t.Fatal(err)
@@ -112,10 +113,30 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
+// anew makes h another test's, with nothing recorded and no file lost yet.
+func (h *held) anew(t *testing.T) {
+	t.Helper()
+	h.t = t
+	h.log.mu.Lock()
+	h.log.accesses = nil
+	h.log.mu.Unlock()
+	losses := h.engine.loaded.Maps[bpf.LsmMapLosses]
+	for i := range losses.MaxEntries() {
+		if err := losses.Put(i, uint64(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestBulk: of the files that were there before five may be overwritten. Each of
 // the scripts begins anew.
 func TestBulk(t *testing.T) {
 	const there = "for i in 1 2 3 4 5 6 7 8; do "
+	top := ground(t)
+	rules := limited(t, time.Hour, top+"/*/build", pattern{top + "/*/ro", readOnly}, pattern{top + "/*/bin", readOnly})
+	byOthers := hold(t, rules)
+	rules.Names = true
+	byThem := hold(t, rules)
 	for name, tt := range map[string]struct {
 		script string
 		left   int  // of eight files
@@ -143,7 +164,11 @@ func TestBulk(t *testing.T) {
 		"deleted, own":      {there + `echo x > data/n$i; rm data/n$i; done; rm -f build/*`, 8, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := ground(t)
+			h, dir := byOthers, filepath.Join(top, strings.ReplaceAll(name, " ", "-"))
+			if tt.names {
+				h = byThem
+			}
+			h.anew(t)
 			for _, sub := range []string{"data", "build", "ro", "bin"} {
 				for i := range 8 {
 					path := fmt.Sprintf("%s/%s/f%d", dir, sub, i+1)
@@ -164,9 +189,6 @@ func TestBulk(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			rules := limited(t, time.Hour, dir, pattern{dir + "/ro", readOnly}, pattern{dir + "/bin", readOnly})
-			rules.Names = tt.names
-			h := hold(t, rules)
 			out := h.run("cd " + dir + "; " + tt.script)
 			left := 0
 			for i := range 8 {

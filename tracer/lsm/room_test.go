@@ -100,7 +100,7 @@ func actSpawn(args []string) {
 // recorded to the last exit, and with the reader back it goes on.
 func TestRoom(t *testing.T) {
 	needsLSM(t)
-	const ring = 64 << 10
+	const ring = 16 << 10
 	dir := ground(t)
 	w, err := witness.New(witness.Config{RingBytes: ring})
 	if err != nil {
