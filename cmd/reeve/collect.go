@@ -45,6 +45,9 @@ func collect(c *cli.Context) (err error) {
 			return withHint(usageErrorf("collect: --%s is missing", name), "reeve collect --nats nats://HOST:4222 --store clickhouse://HOST:9000/reeve")
 		}
 	}
+	if err := checkTargets(c.String("store"), c.String("nats")); err != nil {
+		return err
+	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(c.App.ErrWriter, nil))

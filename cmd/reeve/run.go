@@ -111,6 +111,14 @@ func parseRun(c *cli.Context) (*runOptions, error) {
 	if len(o.argv) == 0 {
 		return nil, withHint(errors.New("no command given"), "reeve run -- COMMAND [ARG...]")
 	}
+	for name, form := range map[string]string{"store": storeForms, "nats": natsForms} {
+		if c.IsSet(name) && c.String(name) == "" {
+			return nil, withHint(fmt.Errorf("--%s is empty", name), "leave it out, or give "+form)
+		}
+	}
+	if err := checkTargets(o.store, o.nats); err != nil {
+		return nil, err
+	}
 	switch engine := c.String("engine"); engine {
 	case engineAuto, tracer.EngineLSM, tracer.EngineUnotify:
 		o.engine = engine

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,9 @@ func Dial(ctx context.Context, cfg DialConfig) (*Bus, error) {
 	}
 	if cfg.Duplicates <= 0 {
 		cfg.Duplicates = time.Hour
+	}
+	if err := CheckURL(cfg.URL); err != nil {
+		return nil, err
 	}
 	opts := cfg.options("reeve", func() {})
 	nc, err := nats.Connect(cfg.URL, opts...)
@@ -98,6 +102,45 @@ func DialRetry(ctx context.Context, cfg DialConfig) (*Bus, error) {
 		case <-time.After(2 * time.Second):
 		}
 	}
+}
+
+// CheckURL finds what is wrong with the address of a server, or of several with
+// commas between, as far as that can be told without asking one.
+func CheckURL(urls string) error {
+	servers, web := 0, 0
+	for s := range strings.SplitSeq(urls, ",") {
+		if s = strings.TrimSpace(s); s == "" {
+			continue
+		}
+		if !strings.Contains(s, "://") {
+			s = "nats://" + s
+		}
+		u, err := url.Parse(s)
+		if err != nil { // it would quote a password
+			return errors.New("NATS: the address cannot be parsed")
+		}
+		switch u.Scheme {
+		case "nats", "tls":
+		case "ws", "wss":
+			web++
+		default:
+			return fmt.Errorf("NATS at %s: there is no scheme %q", redact(s), u.Scheme)
+		}
+		if u.Hostname() == "" {
+			return fmt.Errorf("NATS at %s: the address names no host", redact(s))
+		}
+		if port, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && (err != nil || port == 0) {
+			return fmt.Errorf("NATS at %s: there is no port %s", redact(s), u.Port())
+		}
+		servers++
+	}
+	switch {
+	case servers == 0:
+		return errors.New("NATS: the address is empty")
+	case web != 0 && web != servers:
+		return fmt.Errorf("NATS at %s: ws:// and nats:// cannot be mixed", redact(urls))
+	}
+	return nil
 }
 
 func orUnlimited(n int64) int64 {

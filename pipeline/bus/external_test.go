@@ -128,3 +128,36 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+// TestCheckURL: what can be said of an address without asking anybody.
+func TestCheckURL(t *testing.T) {
+	for _, c := range []struct{ urls, says string }{
+		{"nats://127.0.0.1:4222", ""},
+		{"127.0.0.1", ""},
+		{"hub:4222", ""},
+		{"nats://u:p@a:1, tls://[::1]:2,", ""},
+		{"ws://a,wss://b:443", ""},
+		{"", "is empty"},
+		{" , ", "is empty"},
+		{"nats://", "names no host"},
+		{"nats://:4222", "names no host"},
+		{"x://", `no scheme "x"`},
+		{"http://hub:4222", `no scheme "http"`},
+		{"nats://u:secret@hub:x", "cannot be parsed"},
+		{"nats://u:secret@hub:0", "no port 0"},
+		{"nats://u:secret@hub:65536", "no port 65536"},
+		{"nats://a:1,x://u:secret@b", `no scheme "x"`},
+		{"ws://u:secret@a,nats://u:secret@b", "cannot be mixed"},
+	} {
+		err := bus.CheckURL(c.urls)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v, want %q", c.urls, err, c.says)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: the password is told: %v", c.urls, err)
+		}
+		if _, dialErr := bus.Dial(t.Context(), bus.DialConfig{URL: c.urls}); err != nil && (dialErr == nil || dialErr.Error() != err.Error()) {
+			t.Errorf("%q: Dial says %v, want %v", c.urls, dialErr, err)
+		}
+	}
+}

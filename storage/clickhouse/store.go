@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +56,9 @@ func New(cfg Config) (*Store, error) {
 		// The error may quote the URL and with it a password.
 		return nil, errors.New("clickhouse store: the URL is not clickhouse://user:password@host:9000/database")
 	}
+	if opts.Addr, err = addresses(opts); err != nil {
+		return nil, err
+	}
 	name := opts.Auth.Database
 	if name == "" || name == "default" && !strings.Contains(cfg.URL, "/default") {
 		name = "reeve"
@@ -70,6 +75,27 @@ func New(cfg Config) (*Store, error) {
 		opts: opts, database: quoteName(name),
 		where: fmt.Sprintf("ClickHouse at %s/%s", strings.Join(opts.Addr, ","), name),
 	}, nil
+}
+
+// addresses are the servers' with their ports.
+func addresses(opts *ch.Options) ([]string, error) {
+	usual := "9000"
+	if opts.TLS != nil {
+		usual = "9440"
+	}
+	var out []string
+	for _, addr := range opts.Addr {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil { // most likely it has none
+			host, port = strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]"), usual
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if host == "" || err != nil || n == 0 {
+			return nil, fmt.Errorf("clickhouse store: %q is no host:port", addr)
+		}
+		out = append(out, net.JoinHostPort(host, port))
+	}
+	return out, nil
 }
 
 func quoteName(s string) string {

@@ -260,6 +260,35 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
+// TestAddresses: servers have the usual port unless they name one, and a URL that
+// leads nowhere is refused at once, without its password.
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct{ url, want string }{
+		{"clickhouse://h:9000/x", "h:9000"},
+		{"clickhouse://h/x", "h:9000"},
+		{"clickhouse://h/x?secure=true", "h:9440"},
+		{"clickhouse://[::1]/x", "[::1]:9000"},
+		{"clickhouse://u:p@a:1,b:2/x", "a:1 b:2"},
+		{"clickhouse://a:1/x?alt_hosts=b:2", "a:1 b:2"},
+		{"clickhouse://", ""},
+		{"clickhouse:///x", ""},
+		{"clickhouse://u:secret@h:x/y", ""},
+		{"clickhouse://u:secret@h:0/y", ""},
+		{"clickhouse://u:secret@h:65536/y", ""},
+		{"clickhouse://u:secret@:9000/y", ""},
+	} {
+		s, err := New(Config{URL: c.url})
+		switch {
+		case (err == nil) != (c.want != ""):
+			t.Errorf("%s: %v", c.url, err)
+		case err == nil && strings.Join(s.opts.Addr, " ") != c.want:
+			t.Errorf("%s: %v, want %s", c.url, s.opts.Addr, c.want)
+		case err != nil && (s != nil || strings.Contains(err.Error(), "secret")):
+			t.Errorf("%s: %v, %v", c.url, s, err)
+		}
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
 	server := chserver.Start(b)
 	s := open(b, server.URL("bench"))

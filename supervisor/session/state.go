@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,9 @@ func checkPrivate(dir string) error {
 }
 
 // StoreURL is the address of the default store.
-func (st *State) StoreURL() string { return "sqlite://" + filepath.Join(st.Dir, storeName) }
+func (st *State) StoreURL() string {
+	return (&url.URL{Scheme: "sqlite", Path: filepath.Join(st.Dir, storeName)}).String()
+}
 
 func (st *State) sessionsDir() string { return filepath.Join(st.Dir, sessionsName) }
 
