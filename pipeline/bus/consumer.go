@@ -23,10 +23,15 @@ const (
 	prefetchBytes    = 4 << 20
 	prefetchMessages = 64
 	maxAckPending    = 1 << 14
+	// ackWait is how long a message waits for the ack of the process that got it,
+	// before it is sent to another.
+	ackWait = time.Minute
 	// askAgain is how long to wait for messages that the server has not sent yet,
-	// and maxTries how often when it says that it has none.
-	askAgain = 5 * time.Millisecond
-	maxTries = 200
+	// maxTries how often when it says that it has none, and askSlowly how long then
+	// for those that another process got and has not acked.
+	askAgain  = 5 * time.Millisecond
+	maxTries  = 200
+	askSlowly = 100 * time.Millisecond
 	// longAgo keeps a consumer whose process is stopped for a while.
 	longAgo = 24 * time.Hour
 )
@@ -54,7 +59,8 @@ type Consumer struct {
 	running  jetstream.ConsumeContext
 	msgs     chan jetstream.Msg
 	received atomic.Uint64
-	before   uint64 // deliveries to earlier consumers of the name
+	held     atomic.Int64 // messages that were fetched and neither acked nor refused
+	before   uint64       // deliveries to earlier consumers of the name
 	quit     chan struct{}
 }
 
@@ -62,7 +68,7 @@ type Consumer struct {
 func (b *Bus) Consume(ctx context.Context, name string, pos Position) (*Consumer, error) {
 	cfg := jetstream.ConsumerConfig{
 		Durable: name, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: maxAckPending,
-		AckWait: time.Minute, FilterSubject: subjects, InactiveThreshold: 0,
+		AckWait: ackWait, FilterSubject: subjects, InactiveThreshold: 0,
 	}
 	if pos == PositionMemory {
 		cfg.MemoryStorage, cfg.InactiveThreshold = true, longAgo
@@ -124,7 +130,8 @@ func (c *Consumer) stop() {
 }
 
 // Fetch is that of pipeline.Source. Without wait it returns none only when the
-// stream has nothing that was not fetched before.
+// stream has nothing that was not fetched before, and nothing that another process
+// of the name fetched and left without an ack: it may have died.
 func (c *Consumer) Fetch(ctx context.Context, limit int, wait bool) ([]pipeline.Message, error) {
 	if out := c.ready(nil, limit); len(out) > 0 {
 		return out, nil
@@ -139,15 +146,20 @@ func (c *Consumer) Fetch(ctx context.Context, limit int, wait bool) ([]pipeline.
 			return nil, ctx.Err()
 		}
 	}
+	pause, began := askAgain, time.Now()
 	for tries := 0; ; tries++ {
-		empty, err := c.drained(ctx, tries)
+		if tries == maxTries {
+			pause = askSlowly
+			c.b.log.Info("waiting for messages that another process has and does not ack", "consumer", c.name, "longest", 2*ackWait)
+		}
+		empty, err := c.drained(ctx, tries, time.Since(began))
 		if err != nil {
 			return nil, err
 		}
 		if empty {
 			return c.ready(nil, limit), nil
 		}
-		again := time.NewTimer(askAgain)
+		again := time.NewTimer(pause)
 		select {
 		case m := <-c.msgs:
 			again.Stop()
@@ -164,12 +176,15 @@ func (c *Consumer) Fetch(ctx context.Context, limit int, wait bool) ([]pipeline.
 }
 
 // drained reports whether everything in the stream has been received; tries is
-// how often it was asked in a row. The consumer's own count of what is pending
-// lags behind the stream, also behind messages that the server has acked, so the
+// how often it was asked in a row, and for how long. The consumer's own count of what is
+// pending lags behind the stream, also behind messages that the server has acked, so the
 // stream's last sequence number decides. Where that does not help (the stream
 // holds other subjects, or processes share the consumer and what was delivered
-// went to another one), the count does, when it has stood still for a while.
-func (c *Consumer) drained(ctx context.Context, tries int) (bool, error) {
+// went to another one), the count does, when it has stood still for a while. What went
+// to another process and is not acked comes to us after ackWait, or is acked; if
+// neither, that process lives and holds on to it. Whoever holds messages of ours should
+// see to them first, and is not kept waiting.
+func (c *Consumer) drained(ctx context.Context, tries int, waited time.Duration) (bool, error) {
 	info, err := c.cons.Info(ctx)
 	if err != nil {
 		return false, fmt.Errorf("consumer info: %w", err)
@@ -183,7 +198,8 @@ func (c *Consumer) drained(ctx context.Context, tries int) (bool, error) {
 	}
 	arrived := c.before+c.received.Load() >= info.Delivered.Consumer
 	all := stream.State.Msgs == 0 || info.Delivered.Stream >= stream.State.LastSeq
-	return arrived && all || tries >= maxTries, nil
+	elsewhere := c.b.local == nil && c.held.Load() == 0 && info.NumAckPending > 0 && waited < 2*ackWait
+	return (arrived && all || tries >= maxTries) && !elsewhere, nil
 }
 
 // ready appends what has arrived.
@@ -206,8 +222,11 @@ func (c *Consumer) add(out []pipeline.Message, m jetstream.Msg) []pipeline.Messa
 		c.b.log.Warn("a message without stream metadata is left out", "subject", m.Subject(), "err", err)
 		return out
 	}
+	c.held.Add(1)
 	return append(out, pipeline.Message{
-		Stream: c.b.name, Seq: meta.Sequence.Stream, ID: m.Headers().Get(jetstream.MsgIDHeader),
-		Data: m.Data(), Ack: m.Ack, AckSync: m.DoubleAck, Refuse: m.Term,
+		Stream: c.b.name, Seq: meta.Sequence.Stream, ID: m.Headers().Get(jetstream.MsgIDHeader), Data: m.Data(),
+		Ack:     func() error { c.held.Add(-1); return m.Ack() },
+		AckSync: func(ctx context.Context) error { c.held.Add(-1); return m.DoubleAck(ctx) },
+		Refuse:  func() error { c.held.Add(-1); return m.Term() },
 	})
 }
