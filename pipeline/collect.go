@@ -208,10 +208,14 @@ func (c *Collector) deliver(ctx, waiting context.Context, g *gathered) error {
 	if len(g.msgs) == 0 {
 		return nil
 	}
+	var why error // of the last try that ctx did not end
 	for attempt := 0; ; attempt++ {
 		err := c.cfg.Store.Append(ctx, g.d)
 		if err == nil {
 			break
+		}
+		if ctx.Err() == nil || why == nil {
+			why = err
 		}
 		if ctx.Err() == nil {
 			c.cfg.Log.Warn("the store does not take records; trying again", "err", err, "attempt", attempt+1)
@@ -221,7 +225,7 @@ func (c *Collector) deliver(ctx, waiting context.Context, g *gathered) error {
 			again = waiting
 		}
 		if !pause(again, backoff(attempt)) {
-			return fmt.Errorf("collect %s %d-%d: %w", g.d.Stream, g.d.First, g.d.Last, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("collect %s %d-%d: %w", g.d.Stream, g.d.First, g.d.Last, cutShort(ctx, why))
 		}
 	}
 	for i := range g.d.Batches {

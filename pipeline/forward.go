@@ -90,18 +90,18 @@ func (f *Forwarder) send(ctx context.Context, msgs []Message) error {
 	for i := range todo {
 		todo[i] = i
 	}
+	var why error // of the last message that was not taken
 	for attempt := 0; len(todo) > 0; attempt++ {
 		answers := make(chan answer, len(todo)) // room for all: done never blocks
 		for _, i := range todo {
 			f.cfg.To.Publish(msgs[i].ID, msgs[i].Data, func(err error) { answers <- answer{i, err} })
 		}
 		var failed []int
-		var last error
 		for range todo {
 			select {
 			case a := <-answers:
 				if a.err != nil {
-					failed, last = append(failed, a.i), a.err
+					failed, why = append(failed, a.i), a.err
 					continue
 				}
 				f.sent++
@@ -109,13 +109,13 @@ func (f *Forwarder) send(ctx context.Context, msgs []Message) error {
 					f.cfg.Log.Debug("a message cannot be acked", "seq", msgs[a.i].Seq, "err", err)
 				}
 			case <-ctx.Done():
-				return ctx.Err()
+				return cutShort(ctx, why)
 			}
 		}
 		if todo = failed; len(todo) > 0 {
-			f.cfg.Log.Warn("the server does not take messages; they are kept", "messages", len(todo), "err", last)
+			f.cfg.Log.Warn("the server does not take messages; they are kept", "messages", len(todo), "err", why)
 			if !pause(ctx, backoff(attempt)) {
-				return ctx.Err()
+				return cutShort(ctx, why)
 			}
 		}
 	}

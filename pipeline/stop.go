@@ -1,6 +1,24 @@
 package pipeline
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// cutShort is the error of work that ctx has ended: it reads as why the work was
+// not done by then, if there is a reason.
+func cutShort(ctx context.Context, why error) error {
+	ended := ctx.Err()
+	if why == nil || ended == nil {
+		return errors.Join(why, ended)
+	}
+	return &unfinished{why, ended}
+}
+
+type unfinished struct{ why, ended error }
+
+func (u *unfinished) Error() string   { return u.why.Error() }
+func (u *unfinished) Unwrap() []error { return []error{u.why, u.ended} }
 
 // stopper asks a Run, gently, to finish what there is and return.
 type stopper chan struct{}

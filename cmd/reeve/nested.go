@@ -83,7 +83,11 @@ func runNested(o *runOptions, outer string) (int, error) {
 		err = errors.New(totals.Error)
 	}
 	if err == nil && !o.quiet {
-		printSummary(totals.Requests, totals.Denied, totals.Lost, totals.Stored, n.reply.Session)
+		undone := ""
+		if !totals.Stored {
+			undone = "stored"
+		}
+		printSummary(totals.Requests, totals.Denied, totals.Lost, undone, n.reply.Session)
 	}
 	if startErr != nil {
 		return 0, failWith(status, errors.Join(startErr, err))

@@ -36,8 +36,10 @@ type stream struct {
 	bus   *bus.Bus
 	store storage.Store
 	last  errgroup.Group // the store's closing
-	// unstored is why the store has not got everything, once end has returned.
-	unstored error
+	// unstored and unforwarded are how storing and forwarding ended; gaveUp says that
+	// they were not waited for any longer. For end to read, and whoever comes after it.
+	unstored, unforwarded error
+	gaveUp                bool
 }
 
 type streamConfig struct {
@@ -135,7 +137,10 @@ func (s *stream) open(ctx context.Context) (err error) {
 		return err
 	}
 	context.AfterFunc(s.ending, collector.Stop)
-	s.group.Go(func() error { return collector.Run(ctx) })
+	s.group.Go(func() error {
+		s.unstored = collector.Run(ctx)
+		return s.unstored
+	})
 	return nil
 }
 
@@ -146,6 +151,7 @@ func (s *stream) forward(ctx context.Context) error {
 		return err
 	}
 	s.group.Go(func() (err error) {
+		defer func() { s.unforwarded = err }()
 		remote, err := bus.DialRetry(ctx, bus.DialConfig{URL: s.cfg.nats, Log: s.cfg.log})
 		if err != nil {
 			return err
@@ -181,17 +187,36 @@ func (s *stream) end() (totals pipeline.Totals, stored bool, err error) {
 	<-s.up
 	s.endReader()
 	late := time.AfterFunc(storePatience, s.cancel)
-	defer late.Stop()
 	if s.bus == nil {
 		s.cancel() // nobody else will
 	}
 	runErr := s.group.Wait()
+	inTime := late.Stop()
 	s.cancel()
 	stored = err == nil && runErr == nil
-	if errors.Is(runErr, context.Canceled) || hopeless(runErr) {
-		s.unstored, runErr = runErr, nil // somebody did not answer in time, or never will
+	s.gaveUp = !inTime || hopeless(runErr)
+	if errors.Is(runErr, context.Canceled) || hopeless(runErr) || !inTime && errors.Is(runErr, s.unforwarded) {
+		runErr = nil // see undelivered
 	}
 	return totals, stored, errors.Join(err, runErr, s.close(stored))
+}
+
+// undelivered says, after end, what somebody who did not answer in time, or never
+// will, has not got, and why.
+func (s *stream) undelivered() error {
+	if !s.gaveUp {
+		return nil
+	}
+	reason := func(what string, err error) error {
+		if err == nil || hopeless(err) {
+			return err
+		}
+		if err.Error() == context.Canceled.Error() {
+			err = fmt.Errorf("no answer within %v", storePatience)
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return errors.Join(reason("not all records are stored", s.unstored), reason("not all records are forwarded", s.unforwarded))
 }
 
 // abandon ends a stream that was not connected, of a session that did not start.

@@ -76,7 +76,7 @@ func (l *live) finish(tap *tap, m session.Manifest, leave func(), r tracer.Resul
 	now := time.Now().UTC()
 	m.Ended, m.Status = &now, &status
 	recErr = errors.Join(recErr, l.session.WriteManifest(m), l.session.Close(stored), tap.stream.closed())
-	l.summary(totals, stored, tap.stream.unstored)
+	l.summary(totals, stored, tap.stream)
 	if err = errors.Join(startErr, err); err != nil {
 		return 0, failWith(status, errors.Join(err, recErr))
 	}
@@ -121,22 +121,31 @@ func askedLine(e *event.Event) string {
 	return commandLine(append([]string{e.Object.Path}, e.Task.Argv[1:]...))
 }
 
-// summary is the one line at the end.
-func (l *live) summary(t pipeline.Totals, stored bool, why error) {
-	if hopeless(why) {
-		say(os.Stderr, withHint(why, "the records stay in the state directory and are stored once the store works"))
+// summary is the one line at the end. What did not get to where it should is said
+// in any case.
+func (l *live) summary(t pipeline.Totals, stored bool, s *stream) {
+	if why := s.undelivered(); why != nil {
+		say(os.Stderr, withHint(why, "the records stay in the state directory, and the next reeve tries again"))
 	}
 	if l.opts.quiet {
 		return
 	}
 	lost := t.Lost + t.Events - t.Acked // what the bus never took is lost, too
-	printSummary(t.Requests, t.Denied, lost, stored, l.session.ID)
+	what := ""
+	switch {
+	case !stored && s.gaveUp && s.unstored == nil:
+		what = "forwarded"
+	case !stored:
+		what = "stored"
+	}
+	printSummary(t.Requests, t.Denied, lost, what, l.session.ID)
 }
 
-func printSummary(requests, denied, lost uint64, stored bool, id string) {
+// printSummary prints it; undone is what has not been done to all records, if anything.
+func printSummary(requests, denied, lost uint64, undone, id string) {
 	line := fmt.Sprintf("reeve: %d operations, %d denied, %d lost; reeve replay %s", requests, denied, lost, id)
-	if !stored {
-		line += " (not stored yet: the next reeve does it)"
+	if undone != "" {
+		line += " (not " + undone + " yet: the next reeve does it)"
 	}
 	fmt.Fprintln(os.Stderr, line)
 }

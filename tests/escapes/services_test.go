@@ -120,8 +120,12 @@ func TestBrokerDown(t *testing.T) {
 					b.start()
 				}
 			}()
-			if r := g.Supervised(o, "/bin/sh", "-c", busy); r.Status != 0 {
+			r := g.Supervised(o, "/bin/sh", "-c", busy)
+			if r.Status != 0 {
 				t.Fatalf("the run: status %d: %s", r.Status, r.Text())
+			}
+			if said := strings.Contains(r.Stderr, "not all records are forwarded: connect to NATS"); said != c.upForDrain {
+				t.Errorf("the run says: %s", r.Stderr)
 			}
 			<-done
 			here := g.Events("--session", "last")
@@ -146,34 +150,43 @@ func TestBrokerDown(t *testing.T) {
 	}
 }
 
-// TestStoreDown: ClickHouse goes during a session and comes back after it; each
-// record is there once in the end (E05).
+// TestStoreDown: ClickHouse goes during a session, or was not there from the start,
+// and comes back after it. The command is not held up, what was not stored is said
+// with the reason, and each record is there once in the end (E05).
 func TestStoreDown(t *testing.T) {
-	ch := chserver.Start(t)
-	g := trial.NewGround(t, false)
-	o := trial.Options{Flags: []string{"--store", ch.URL("reeve")}, NoEvents: true, Timeout: 2 * time.Minute}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		time.Sleep(700 * time.Millisecond)
-		ch.Kill(t)
-	}()
-	r := g.Supervised(o, "/bin/sh", "-c", busy)
-	<-done
-	if r.Status != 0 {
-		t.Fatalf("the run: status %d: %s", r.Status, r.Text())
+	for _, c := range []struct {
+		name  string
+		after time.Duration // the beginning; negative: before it
+	}{{"killed", 700 * time.Millisecond}, {"never there until later", -1}} {
+		t.Run("E05/"+c.name, func(t *testing.T) {
+			ch := chserver.Start(t)
+			g := trial.NewGround(t, false)
+			o := trial.Options{Flags: []string{"--store", ch.URL("reeve")}, NoEvents: true, Timeout: 2 * time.Minute}
+			down := time.AfterFunc(max(0, c.after), func() { ch.Kill(t) })
+			if c.after < 0 {
+				down.Stop()
+				ch.Kill(t)
+			}
+			r := g.Supervised(o, "/bin/sh", "-c", busy)
+			if r.Status != 0 {
+				t.Fatalf("the run: status %d: %s", r.Status, r.Text())
+			}
+			if !matches(`(?m)^reeve: not all records are stored: .*ClickHouse at 127\.0\.0\.1:\d+/reeve: .*(refused|reset|EOF)`, r.Stderr) {
+				t.Errorf("the reason is not said: %s", r.Stderr)
+			}
+			ch.Restart(t)
+			if r := g.Supervised(o, "/bin/true"); r.Status != 0 || r.Stderr != "" {
+				t.Fatalf("the next run: %s", r.Text())
+			}
+			out := g.Verb("sessions", "ls", "--json", "--store", ch.URL("reeve"))
+			sessions := trial.SessionIDs(out.Stdout)
+			if len(sessions) != 2 {
+				t.Fatalf("%d sessions in the store, want 2: %s", len(sessions), out.Text())
+			}
+			whole(t, g.Events("--store", ch.URL("reeve"), "--session", sessions[0]), 6000)
+			storedOnce(t, g, ch, sessions[0])
+		})
 	}
-	ch.Restart(t)
-	if r := g.Supervised(o, "/bin/true"); r.Status != 0 {
-		t.Fatalf("the next run: %s", r.Text())
-	}
-	var sessions []string
-	out := g.Verb("sessions", "ls", "--json", "--store", ch.URL("reeve"))
-	sessions = trial.SessionIDs(out.Stdout)
-	if len(sessions) != 2 {
-		t.Fatalf("%d sessions in the store, want 2: %s", len(sessions), out.Text())
-	}
-	whole(t, g.Events("--store", ch.URL("reeve"), "--session", sessions[0]), 6000)
 }
 
 // TestStoreUnusable: a store that can never take records is said at once, keeps no
