@@ -50,7 +50,7 @@ func LookCommand(name, cwd string, env []string) (string, error) {
 		return "", &CommandError{Name: name, Status: StatusNotFound, Err: unix.EINVAL}
 	}
 	if strings.ContainsRune(name, '/') {
-		if err := checkExecutable(absolute(cwd, name)); err != nil {
+		if _, err := checkExecutable(absolute(cwd, name)); err != nil {
 			return "", &CommandError{Name: name, Status: statusOf(err), Err: err}
 		}
 		return name, nil
@@ -72,11 +72,11 @@ func searchPath(name, cwd string, env []string) (string, error) {
 		if dir == "" {
 			path = "./" + name
 		}
-		err := checkExecutable(absolute(cwd, path))
+		there, err := checkExecutable(absolute(cwd, path))
 		switch {
 		case err == nil:
 			return path, nil
-		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EISDIR):
+		case !there, errors.Is(err, unix.EISDIR):
 		case blocked == nil:
 			blocked = fmt.Errorf("%s: %w", path, err)
 		}
@@ -88,19 +88,20 @@ func searchPath(name, cwd string, env []string) (string, error) {
 }
 
 // checkExecutable answers for the user reeve runs as. When the command runs as
-// somebody else the kernel has the last word at execve.
-func checkExecutable(path string) error {
+// somebody else the kernel has the last word at execve. What cannot be seen, such as in
+// a directory that is closed to the user, is not there.
+func checkExecutable(path string) (there bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return reason(err)
+		return false, reason(err)
 	}
 	if info.IsDir() {
-		return unix.EISDIR
+		return true, unix.EISDIR
 	}
 	if !info.Mode().IsRegular() {
-		return unix.EACCES
+		return true, unix.EACCES
 	}
-	return unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
+	return true, unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
 }
 
 // reason strips "stat <path>" from an error: the caller names the command.

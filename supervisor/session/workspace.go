@@ -26,6 +26,9 @@ func OpenWorkspace(dir string) (Workspace, error) {
 		return Workspace{}, fmt.Errorf("open workspace %s: %w", dir, err)
 	}
 	path, err := filepath.EvalSymlinks(given)
+	if _, told := os.Stat(given); err != nil && told != nil {
+		err = told // the kernel says it better
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return Workspace{}, withHint(fmt.Errorf("open workspace %s: %w", dir, reason(err)),
 			"create it first, or name another one with --workspace DIR")
