@@ -90,7 +90,7 @@ func (w *worker) openNew(out outcome, name proc.Name, obj event.Object, o openin
 	out.act = func() answer {
 		defer release()
 		if err := w.freshUmask(); err != nil {
-			return answer{errno: unix.EACCES}
+			return failedHere(err.Error())
 		}
 		fd, err := perform.Create(name.Parent.FD, name.Last, o.flags, o.mode)
 		if err == unix.EEXIST && o.flags&unix.O_EXCL == 0 {

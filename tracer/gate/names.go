@@ -191,7 +191,12 @@ func done(err error) answer {
 	case errors.As(err, &errno):
 		return answer{errno: errno}
 	}
-	return answer{errno: unix.EACCES}
+	return failedHere(err.Error())
+}
+
+// failedHere is a refusal for a reason of our own, found while acting.
+func failedHere(reason string) answer {
+	return answer{errno: unix.EACCES, denied: &event.Decision{Action: event.ActionDeny, By: "gate", Reason: reason}}
 }
 
 // pair are the two entries of a rename or a link.

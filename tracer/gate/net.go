@@ -72,7 +72,7 @@ func (w *worker) destination(req *event.Request, s *sock, a *proc.Sockaddr) (raw
 		req.Object = w.address(s, a)
 		return a.Raw, func() {}, nil
 	}
-	req.Object.Raw = a.Path
+	req.Object = event.Object{Raw: a.Path, Family: a.Family, Proto: "unix"}
 	p, err := w.view.Resolve(unix.AT_FDCWD, a.Path, 0, 0)
 	if err != nil {
 		return nil, nil, err
@@ -166,7 +166,7 @@ func (w *worker) bindPath(out outcome, s *sock, a *proc.Sockaddr) (outcome, erro
 
 func (w *worker) bindAt(s *sock, name *proc.Name, a *proc.Sockaddr) answer {
 	if err := w.freshUmask(); err != nil {
-		return answer{errno: unix.EACCES}
+		return failedHere(err.Error())
 	}
 	cwd, err := w.view.Dirfd(unix.AT_FDCWD)
 	if err != nil {
@@ -178,7 +178,7 @@ func (w *worker) bindAt(s *sock, name *proc.Name, a *proc.Sockaddr) answer {
 	}
 	defer func() { _ = unix.Chdir("/") }()
 	if !name.LedToBy(a.Path) { // by way of /proc/self, say
-		return answer{errno: unix.EACCES}
+		return failedHere("a magic link of /proc leads to where the socket is to be made")
 	}
 	if err := proc.Bind(s.fd, a.Raw); err != nil {
 		return done(err)

@@ -160,7 +160,7 @@ func (w *worker) openTmpfile(out outcome, o opening) (outcome, error) {
 	out.act = func() answer {
 		defer p.Close()
 		if err := w.freshUmask(); err != nil {
-			return answer{errno: unix.EACCES}
+			return failedHere(err.Error())
 		}
 		fd, err := perform.Tmpfile(p.FD, o.flags, o.mode)
 		return opened(fd, err, o.flags)

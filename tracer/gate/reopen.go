@@ -81,7 +81,7 @@ func opened(fd int, err error, flags int) answer {
 	case errors.As(err, &errno):
 		return answer{errno: errno}
 	}
-	return answer{errno: unix.EACCES}
+	return failedHere(err.Error())
 }
 
 // quick says whether opening the object cannot wait for anything but a disk.

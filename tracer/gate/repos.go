@@ -143,7 +143,7 @@ func (w *worker) moveChecked(req *event.Request, p *pair) answer {
 		return answer{errno: denyErrno(d), denied: &d}
 	}
 	if err := w.freshUmask(); err != nil {
-		return answer{errno: unix.EACCES}
+		return failedHere(err.Error())
 	}
 	// The copy is made unnamed, so that no other task can open it for writing.
 	fd, err := perform.Tmpfile(p.to.Parent.FD, unix.O_TMPFILE|unix.O_WRONLY, st.Mode&0o7777)

@@ -179,7 +179,10 @@ func (w *worker) failed(req event.Request, err error) {
 		return
 	}
 	var errno unix.Errno
+	var stranger *proc.Stranger
 	switch h := w.m.Handling[w.call.class]; {
+	case errors.As(err, &stranger):
+		w.refuse(w.strange(&req, stranger), err.Error())
 	case errors.As(err, &errno) && !ours(errno):
 		d := event.Decision{Action: event.ActionAllow, By: "kernel"}
 		a := answer{errno: errno}

@@ -87,7 +87,7 @@ func parseCreds(status []byte) *Creds {
 // Actor lets one locked OS thread act with a task's file credentials. Only the
 // thread that made it may use it.
 type Actor struct {
-	cur       Creds
+	cur, own  Creds
 	permitted uint64 // our own capabilities; none when reeve is not root
 }
 
@@ -114,8 +114,12 @@ func NewActor() (*Actor, error) {
 	}
 	unix.Umask(0)
 	own := Creds{UID: unix.Geteuid(), GID: unix.Getegid(), Groups: groups, CapEff: effective}
-	return &Actor{cur: own, permitted: permitted}, nil
+	return &Actor{cur: own, own: own, permitted: permitted}, nil
 }
+
+// Ourselves takes on what this thread began with: to name an object for the record,
+// never to act for a task.
+func (a *Actor) Ourselves() error { return a.Become(&a.own) }
 
 // Become takes on c for the file system: what the task may not do, this thread
 // may not do for it. It returns an error, and the caller must not act, when that

@@ -31,12 +31,13 @@ type View struct {
 	// MayBlock allows look-ups that wait. Without it ErrBlocks is returned instead.
 	MayBlock bool
 	// Owns says whether a process belongs to the session: the magic links of
-	// others are not followed, since we could where the task could not.
+	// others are not followed, which is the error Stranger.
 	Owns func(pid int) bool
 	// SameRoot says that the thread's root and mounts are known to be ours.
 	SameRoot bool
 	// Foreign resolves in other roots and mounts, too. Paths then name objects as
-	// the task's mounts have them, which is enough to record, not to decide.
+	// the task's mounts have them, which is enough to record, not to decide. It also
+	// follows the magic links of strangers.
 	Foreign bool
 }
 
@@ -134,7 +135,8 @@ func (v *View) Resolve(dirfd int32, path string, flags int, how uint64) (Pinned,
 		}
 		defer unix.Close(base)
 	}
-	return v.resolveAt(base, path, flags, how)
+	p, err := v.resolveAt(base, path, flags, how)
+	return p, passed(err, path)
 }
 
 // ResolveFrom is Resolve from a directory that is already pinned.
@@ -158,7 +160,8 @@ func (v *View) resolveAt(base int, path string, flags int, how uint64) (Pinned, 
 	switch {
 	case err == unix.EAGAIN && how&resolveCached == 0:
 		return none, ErrBlocks
-	case err == unix.ELOOP && how == 0, err == unix.ENOENT && how == 0 && v.perhapsOwn(base, path):
+	case (err == unix.ELOOP || err == unix.EACCES) && how == 0, err == unix.ENOENT && how == 0 && v.perhapsOwn(base, path):
+		// EACCES: perhaps of a stranger's link, by the kernel's opinion of the stranger.
 		return v.slow(base, path, flags)
 	case err != nil:
 		return none, err
@@ -224,7 +227,7 @@ func (v *View) Entry(dirfd int32, path string, how uint64) (Name, error) {
 	}
 	parent, err := v.Resolve(dirfd, dir, unix.O_DIRECTORY, how)
 	if err != nil {
-		return Name{}, err
+		return Name{}, passed(entryOf(err, last), path)
 	}
 	return Name{Parent: parent, Last: last}, nil
 }
@@ -237,7 +240,7 @@ func (v *View) EntryFrom(dir int, path string) (Name, error) {
 	}
 	parent, err := v.ResolveFrom(dir, d, unix.O_DIRECTORY)
 	if err != nil {
-		return Name{}, err
+		return Name{}, entryOf(err, last)
 	}
 	return Name{Parent: parent, Last: last}, nil
 }

@@ -78,6 +78,11 @@ func (w *walker) next(s *step, follow bool) error {
 		}
 	}
 	fd, err := unix.Openat(s.cur, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.EACCES && onProcfs(s.cur) { // a stranger's /proc/PID/fd
+		if strange := w.strange(s, name); strange != nil {
+			err = strange
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -123,14 +128,11 @@ func (w *walker) link(s *step, name string, atProcRoot bool) error {
 }
 
 // magic follows a link below /proc/PID, which leads to an object and not to a
-// name: the task's own are its own business, a stranger's are not followed.
+// name: the task's own are its own business, a stranger's are not followed, unless
+// nothing is held back and the task follows them itself.
 func (w *walker) magic(s *step, name string) error {
-	here, err := readlinkAt(Self(s.cur))
-	if err != nil {
+	if err := w.strange(s, name); err != nil {
 		return err
-	}
-	if pid, ok := PathPID(here); ok && (w.view.Owns == nil || !w.view.Owns(pid)) {
-		return unix.EACCES
 	}
 	fd, err := unix.Openat(s.cur, name, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -139,6 +141,23 @@ func (w *walker) magic(s *step, name string) error {
 	unix.Close(s.cur)
 	s.cur = fd
 	return nil
+}
+
+// strange is the error Stranger where the step is at a stranger's entry of /proc.
+func (w *walker) strange(s *step, name string) error {
+	if w.view.Foreign {
+		return nil
+	}
+	here, err := readlinkAt(Self(s.cur))
+	if err != nil {
+		return err
+	}
+	pid, ok := linkOwner(here)
+	if !ok || pid != 0 && w.view.Owns != nil && w.view.Owns(pid) {
+		return nil
+	}
+	rest := append([]string{strings.TrimSuffix(here, "/"), name}, s.rest...)
+	return &Stranger{PID: pid, Path: strings.Join(rest, "/")}
 }
 
 // PathPID is the process that a path below /proc is about.
