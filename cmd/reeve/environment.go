@@ -21,7 +21,7 @@ func (l *live) environment() {
 	}
 	l.env = setVariable(l.env, sessionVariable, l.session.ID)
 	if l.opts.user != "" {
-		l.env = setVariable(l.env, "HOME", l.user.Home)
+		l.env = setVariable(l.env, "HOME", l.user.Entry)
 		l.env = setVariable(l.env, "USER", l.user.Name)
 		l.env = setVariable(l.env, "LOGNAME", l.user.Name)
 	}

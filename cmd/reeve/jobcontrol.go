@@ -89,30 +89,53 @@ func (c *console) restore() {
 // signaller is a command that signals can be passed on to.
 type signaller interface{ Signal(unix.Signal) error }
 
-// passSignals passes on what is sent to reeve until stop is called.
-func passSignals(s signaller, c *console) (stop func()) {
-	ch := make(chan os.Signal, 16)
-	signal.Notify(ch, unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM)
-	done := make(chan struct{})
+// caught are the signals sent to reeve that are the command's: from before it is
+// started, so that none of them ends reeve instead, until stop is called.
+type caught struct {
+	ch   chan os.Signal
+	done chan struct{} // nil until they are passed on
+}
+
+// catchSignals begins. What reeve was started with ignoring, by nohup(1) say, the
+// command ignores as well.
+func catchSignals() *caught {
+	c := &caught{ch: make(chan os.Signal, 16)}
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM} {
+		if !signal.Ignored(sig) {
+			signal.Notify(c.ch, sig)
+		}
+	}
+	return c
+}
+
+// pass passes on what was caught, and what is from now on. Of what was, the terminal
+// had nobody else to send it to.
+func (c *caught) pass(s signaller, term *console) {
+	c.done = make(chan struct{})
+	early := len(c.ch)
 	go func() {
-		defer close(done)
-		for sig := range ch {
+		defer close(c.done)
+		for sig := range c.ch {
+			early--
 			switch sig {
 			case unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP:
-				if c.signalled() {
+				if early < 0 && term.signalled() {
 					continue
 				}
 			}
 			if sig == unix.SIGTERM || sig == unix.SIGHUP || sig == unix.SIGINT || sig == unix.SIGQUIT {
-				c.told.Store(true)
+				term.told.Store(true)
 			}
 			_ = s.Signal(sig.(unix.Signal)) // a command that is gone needs no signal
 		}
 	}()
-	return func() {
-		signal.Stop(ch)
-		close(ch)
-		<-done
+}
+
+func (c *caught) stop() {
+	signal.Stop(c.ch)
+	close(c.ch)
+	if c.done != nil {
+		<-c.done
 	}
 }
 

@@ -275,12 +275,14 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 		return fail(err)
 	}
 	defer keepDir.Close()
+	signals := catchSignals()
 	s, err := launcher.Start(ctx, tracer.Config{
 		Keep: &tracer.Keep{Dir: int(keepDir.Fd()), Lock: keepLock},
 		Plan: l.plan, Order: order, Decider: l.decider, Recorder: tap, Rules: l.policy, Asker: l.asker(), Nester: nest, Programs: l.programs, Strict: l.opts.strict,
 		AllowDegraded: l.opts.degraded, Log: l.log,
 	})
 	if err != nil {
+		signals.stop()
 		fronts.close(l)
 		records.abandon()
 		return fail(degradedHint(err))
@@ -299,13 +301,13 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 	// What cannot be recorded must not happen: the tree ends with its recorder.
 	unwatch := context.AfterFunc(records.ctx, func() { _ = s.End() })
 	term.serve(ctx, s, l.desk)
-	unpass := passSignals(s, term)
+	signals.pass(s, term)
 	result, err := s.Wait(term.stopWith(s))
 	if !unwatch() {
 		err = errors.Join(err, errors.New("the command was ended because its record could not be kept"))
 	}
 	term.finish(result.Status)
-	unpass()
+	signals.stop()
 	fronts.close(l)
 	err = errors.Join(err, nest.close())
 	status, err := l.finish(tap, manifest, s.Leave, result, err)

@@ -220,6 +220,8 @@ func (n *nested) start(program string, env []string) (int, error) {
 	if err := confine(n.reply.Floor); err != nil {
 		return statusReeve, err
 	}
+	signals := catchSignals()
+	defer signals.stop()
 	p, err := os.StartProcess(program, n.opts.argv, &os.ProcAttr{
 		Env: env, Dir: n.cwd, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &unix.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	})
@@ -228,11 +230,8 @@ func (n *nested) start(program string, env []string) (int, error) {
 	}
 	n.pid = p.Pid
 	term := openConsole(nil)
-	unpass := passSignals(n, term)
-	defer func() {
-		unpass()
-		term.restore()
-	}()
+	signals.pass(n, term)
+	defer term.restore()
 	for {
 		var ws unix.WaitStatus
 		_, err := unix.Wait4(n.pid, &ws, unix.WUNTRACED, nil)

@@ -18,6 +18,8 @@ type User struct {
 	Groups []int
 	// Home is resolved; empty when there is no such directory.
 	Home string
+	// Entry is the home directory as the user database names it, of LookupUser.
+	Entry string
 	// Shell is the login shell, where it is known.
 	Shell string
 }
@@ -52,7 +54,7 @@ func LookupUser(name string) (User, error) {
 	if err != nil {
 		return User{}, withHint(fmt.Errorf("look up user %q: %w", name, err), "name a user of this machine, see `getent passwd`")
 	}
-	u := User{Name: entry.Username, Home: resolvedDir(entry.HomeDir)}
+	u := User{Name: entry.Username, Home: resolvedDir(entry.HomeDir), Entry: entry.HomeDir}
 	if u.UID, err = strconv.Atoi(entry.Uid); err != nil {
 		return User{}, fmt.Errorf("look up user %q: %w", name, err)
 	}

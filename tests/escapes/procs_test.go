@@ -87,8 +87,7 @@ func TestSupervisorSignals(t *testing.T) {
 }
 
 // TestSupervisorDies: kill -9 of reeve ends the tree, keeps the secret, and
-// leaves a stream that can be read (K17); SIGSTOP and SIGTERM to it are its own
-// business and kill nobody's protection.
+// leaves a stream that can be read (K17).
 func TestSupervisorDies(t *testing.T) {
 	tiers(t, false, func(t *testing.T, nobody bool) {
 		g := trial.NewGround(t, nobody)

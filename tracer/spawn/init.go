@@ -46,6 +46,7 @@ type initProcess struct {
 	slave int          // of the session's own terminal
 	hooks []int        // what confines the tree, held until we exit
 	pid   atomic.Int64 // the command, 0 before it started
+	early early        // signals for it that came before
 	// stopped is what wait4 last said of the command. ending is set when its stops
 	// are our own, on the way to its end.
 	stopped, ending atomic.Bool
@@ -63,9 +64,14 @@ func (i *initProcess) prepare() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the session's subreaper: %w", err)
 	}
-	// Caught, not ignored: what is ignored would stay ignored in the command.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP,
-		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM)
+	// Caught, not ignored: what is ignored stays ignored in the command, as it does
+	// what nohup(1) and its like had ignored before.
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGUSR1, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM} {
+		if !signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
 	return nil
 }
 
@@ -108,6 +114,7 @@ func (i *initProcess) run() {
 		return
 	}
 	i.pid.Store(int64(f.pid))
+	i.early.deliver(f.pid)
 	i.reap()
 	i.kept.detach()
 	// Before the supervisor knows: that it hangs up then must not be taken for its
@@ -296,9 +303,7 @@ func (i *initProcess) obey(done <-chan struct{}) {
 		case m.Kind == kindEnd:
 			i.end()
 		case m.Kind == kindSignal:
-			if pid := int(i.pid.Load()); pid > 0 {
-				_ = unix.Kill(pid, unix.Signal(m.Signal)) // gone is as good
-			}
+			i.early.send(unix.Signal(m.Signal))
 		case m.Kind == kindResume:
 			i.resume()
 		case m.Kind == kindHold:

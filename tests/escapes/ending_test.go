@@ -1,0 +1,202 @@
+package escapes_test
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/reeve-audit/reeve/tests/trial"
+)
+
+// started begins a command, natively or supervised, and waits for its first words.
+func started(t *testing.T, g *trial.Ground, native bool, argv ...string) *exec.Cmd {
+	t.Helper()
+	line := g.ExpandAll(argv)
+	if !native {
+		line = g.Command(trial.Options{}, argv...)
+	}
+	cmd := start(t, g, line)
+	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	if !waitFor(t, 20*time.Second, func() bool { return strings.Contains(read(g, "ws/notes"), "ready") }) {
+		t.Fatalf("the command does not begin: %q", read(g, "ws/notes"))
+	}
+	return cmd
+}
+
+// ended waits for the end of a command, and is its status.
+func ended(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		return trial.ExitStatus(err)
+	case <-time.After(trial.Patience(10 * time.Second)):
+		t.Fatal("no end after 10 s")
+		return -1
+	}
+}
+
+// TestEndingSignals: a signal to reeve alone reaches the command. One that ends it
+// ends the session with 128+n and leaves nothing of the tree; one that it handles or
+// ignores is its own business; all as without reeve, where the tree outlives it.
+func TestEndingSignals(t *testing.T) {
+	const (
+		dies    = `(setsid sh -c 'while :; do sleep 0.05; done' &); echo ready > notes; while :; do sleep 0.05; done`
+		handles = `trap 'echo got >> notes; exit 9' SIGNAL; echo ready > notes; while :; do sleep 0.05; done`
+		ignores = `trap '' SIGNAL; echo ready > notes; while [ ! -e stop ]; do sleep 0.05; done; exit 3`
+	)
+	for name, sig := range map[string]syscall.Signal{
+		"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			tiers(t, false, func(t *testing.T, nobody bool) {
+				for _, native := range []bool{true, false} {
+					g := trial.NewGround(t, nobody)
+					cmd := started(t, g, native, "/bin/sh", "-c", dies)
+					send(t, cmd, sig)
+					if got := ended(t, cmd); got != 128+int(sig) {
+						t.Errorf("native %v: status %d, want %d", native, got, 128+int(sig))
+					}
+					alive := len(g.Processes())
+					if native && alive == 0 {
+						t.Fatal("control: nothing outlives the command")
+					}
+					if !native && alive != 0 {
+						t.Errorf("%d processes live on", alive)
+					}
+
+					g = trial.NewGround(t, nobody)
+					cmd = started(t, g, native, "/bin/sh", "-c", strings.ReplaceAll(handles, "SIGNAL", name))
+					send(t, cmd, sig)
+					if got := ended(t, cmd); got != 9 || !strings.Contains(read(g, "ws/notes"), "got") {
+						t.Errorf("native %v: status %d after a handled signal, want 9: %q", native, got, read(g, "ws/notes"))
+					}
+
+					g = trial.NewGround(t, nobody)
+					cmd = started(t, g, native, "/bin/sh", "-c", strings.ReplaceAll(ignores, "SIGNAL", name))
+					send(t, cmd, sig)
+					time.Sleep(200 * time.Millisecond)
+					writeFile(t, g.Workspace+"/stop", "", 0o644)
+					if got := ended(t, cmd); got != 3 {
+						t.Errorf("native %v: status %d after an ignored signal, want 3", native, got)
+					}
+				}
+			})
+		})
+	}
+}
+
+func send(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEndingEarly: a signal that comes while the command is being started reaches it
+// or ends it; it is never lost, and nothing of the tree is left.
+func TestEndingEarly(t *testing.T) {
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		reached := 0
+		for after := 5 * time.Millisecond; after < 100*time.Millisecond; after += 3 * time.Millisecond {
+			g := trial.NewGround(t, nobody)
+			cmd := start(t, g, g.Command(trial.Options{}, "/bin/sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.02; done"))
+			t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+			time.Sleep(after)
+			send(t, cmd, syscall.SIGHUP)
+			switch got := ended(t, cmd); got {
+			case 9:
+				reached++
+			case 128 + int(syscall.SIGHUP): // before reeve, or the shell, could take it
+			default:
+				t.Errorf("%v after the start: status %d", after, got)
+			}
+			if !waitFor(t, time.Second, func() bool { return len(g.Processes()) == 0 }) {
+				t.Errorf("%v after the start: these live on: %v", after, g.Processes())
+			}
+		}
+		if reached == 0 {
+			t.Error("control: no signal reached the command")
+		}
+	})
+}
+
+// TestIgnoredSignals: what reeve was started with ignoring, by nohup(1) for example,
+// the command ignores.
+func TestIgnoredSignals(t *testing.T) {
+	argv := []string{"/bin/sh", "-c", "kill -HUP $$; kill -INT $$; echo alive"}
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		if r := trial.NewGround(t, nobody).Native(trial.Options{}, argv...); r.Status != 128+int(syscall.SIGHUP) {
+			t.Fatalf("control: status %d: %s", r.Status, r.Text())
+		}
+		o := trial.Options{Wrap: []string{"/bin/sh", "-c", `trap '' HUP INT; exec "$@"`, "sh"}}
+		native := trial.NewGround(t, nobody).Native(o, argv...)
+		r := trial.NewGround(t, nobody).Supervised(o, argv...)
+		if native.Stdout != "alive\n" || r.Stdout != native.Stdout || r.Status != native.Status {
+			t.Errorf("status %d: %s; natively %d: %s", r.Status, r.Text(), native.Status, native.Text())
+		}
+	})
+}
+
+// TestEndingOnTerminal: so it is on a terminal, shared or relayed.
+func TestEndingOnTerminal(t *testing.T) {
+	for _, mode := range modes {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+			t.Run(mode+"/"+strconv.Itoa(int(sig)), func(t *testing.T) {
+				tiers(t, false, func(t *testing.T, nobody bool) {
+					g := trial.NewGround(t, nobody)
+					argv := []string{"/bin/sh", "-c", "echo be''gan; while :; do sleep 0.05; done"}
+					if mode != "native" {
+						argv = g.Command(trial.Options{Flags: []string{"--ask", mode}}, argv...)
+					}
+					s := open(t, g, argv...)
+					s.expect("began")
+					send(t, s.cmd, sig)
+					if got := s.wait(); got != 128+int(sig) {
+						t.Errorf("status %d, want %d: %q", got, 128+int(sig), s.text())
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestSupervisorStopped: a reeve that is stopped lets nothing guarded pass, goes on
+// when it is continued, and when it is killed as it stands the tree dies (K17, K20).
+func TestSupervisorStopped(t *testing.T) {
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		g := trial.NewGround(t, nobody)
+		cmd := start(t, g, g.Command(trial.Options{}, "{victim}", "beat", "{ws}/notes", "{secret}"))
+		t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		beats := func() int { return strings.Count(read(g, "ws/notes"), "\n") }
+		if !waitFor(t, 20*time.Second, func() bool { return beats() > 30 }) {
+			t.Fatalf("control: nothing beats: %q", read(g, "ws/notes"))
+		}
+		send(t, cmd, syscall.SIGSTOP)
+		time.Sleep(100 * time.Millisecond) // what was answered already
+		before := beats()
+		time.Sleep(500 * time.Millisecond)
+		if after := beats(); after != before {
+			t.Errorf("%d beats while reeve was stopped", after-before)
+		}
+		send(t, cmd, syscall.SIGCONT)
+		if !waitFor(t, 5*time.Second, func() bool { return beats() > before+30 }) {
+			t.Errorf("the tree does not go on: %d beats", beats()-before)
+		}
+		send(t, cmd, syscall.SIGSTOP)
+		send(t, cmd, syscall.SIGKILL)
+		if !waitFor(t, time.Second, func() bool { return len(g.Processes()) == 0 }) {
+			t.Errorf("a second after the kill these live: %v", g.Processes())
+		}
+		if got := ended(t, cmd); got == 0 {
+			t.Error("status is 0")
+		}
+		if notes := read(g, "ws/notes"); strings.Contains(notes, "LEAKED") || strings.Contains(notes, "empty") {
+			t.Errorf("the secret was opened: %s", notes)
+		}
+	})
+}
