@@ -112,6 +112,30 @@ int files(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
+/* What a hook costs a task of no session: how long so many looks took. */
+__u32 strange_times;
+__u64 strange_ns;
+__u32 strange_own; /* how many of them found it to be ours */
+
+static long look_again(__u32 n, __u32 *own)
+{
+	if (ours())
+		++*own;
+	return 0;
+}
+
+SEC("syscall")
+int strange(void *ctx)
+{
+	__u32 own = 0;
+	__u64 began = bpf_ktime_get_ns();
+
+	bpf_loop(strange_times, look_again, &own, 0);
+	strange_ns = bpf_ktime_get_ns() - began;
+	strange_own = own;
+	return 0;
+}
+
 /* Which file of the supervisor's is held, and how often. */
 __u32 held_fd;
 __u32 held_times;

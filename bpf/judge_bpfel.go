@@ -177,31 +177,35 @@ type JudgeSlot struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	JudgeMapAnnounced  = "announced"
-	JudgeMapCells      = "cells"
-	JudgeMapFlow       = "flow"
-	JudgeMapGrants     = "grants"
-	JudgeMapInjected   = "injected"
-	JudgeMapLosses     = "losses"
-	JudgeMapLosts      = "losts"
-	JudgeMapOwnInodes  = "own_inodes"
-	JudgeMapScopes     = "scopes"
-	JudgeMapSlots      = "slots"
-	JudgeMapTerminals  = "terminals"
-	JudgeMapUrgent     = "urgent"
-	JudgeProgFiles     = "files"
-	JudgeProgJudge     = "judge"
-	JudgeProgOpens     = "opens"
-	JudgeProgReeveLose = "reeve_lose"
-	JudgeVarHeldError  = "held_error"
-	JudgeVarHeldFd     = "held_fd"
-	JudgeVarHeldNs     = "held_ns"
-	JudgeVarHeldTimes  = "held_times"
-	JudgeVarNextLoss   = "next_loss"
-	JudgeVarOver       = "over"
-	JudgeVarPopulation = "population"
-	JudgeVarSettings   = "settings"
-	JudgeVarWalks      = "walks"
+	JudgeMapAnnounced    = "announced"
+	JudgeMapCells        = "cells"
+	JudgeMapFlow         = "flow"
+	JudgeMapGrants       = "grants"
+	JudgeMapInjected     = "injected"
+	JudgeMapLosses       = "losses"
+	JudgeMapLosts        = "losts"
+	JudgeMapOwnInodes    = "own_inodes"
+	JudgeMapScopes       = "scopes"
+	JudgeMapSlots        = "slots"
+	JudgeMapTerminals    = "terminals"
+	JudgeMapUrgent       = "urgent"
+	JudgeProgFiles       = "files"
+	JudgeProgJudge       = "judge"
+	JudgeProgOpens       = "opens"
+	JudgeProgReeveLose   = "reeve_lose"
+	JudgeProgStrange     = "strange"
+	JudgeVarHeldError    = "held_error"
+	JudgeVarHeldFd       = "held_fd"
+	JudgeVarHeldNs       = "held_ns"
+	JudgeVarHeldTimes    = "held_times"
+	JudgeVarNextLoss     = "next_loss"
+	JudgeVarOver         = "over"
+	JudgeVarPopulation   = "population"
+	JudgeVarSettings     = "settings"
+	JudgeVarStrangeNs    = "strange_ns"
+	JudgeVarStrangeOwn   = "strange_own"
+	JudgeVarStrangeTimes = "strange_times"
+	JudgeVarWalks        = "walks"
 )
 
 // LoadJudge returns the embedded CollectionSpec for Judge.
@@ -250,6 +254,7 @@ type JudgeProgramSpecs struct {
 	Judge     *ebpf.ProgramSpec `ebpf:"judge"`
 	Opens     *ebpf.ProgramSpec `ebpf:"opens"`
 	ReeveLose *ebpf.ProgramSpec `ebpf:"reeve_lose"`
+	Strange   *ebpf.ProgramSpec `ebpf:"strange"`
 }
 
 // JudgeMapSpecs contains maps before they are loaded into the kernel.
@@ -274,15 +279,18 @@ type JudgeMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type JudgeVariableSpecs struct {
-	HeldError  *ebpf.VariableSpec `ebpf:"held_error"`
-	HeldFd     *ebpf.VariableSpec `ebpf:"held_fd"`
-	HeldNs     *ebpf.VariableSpec `ebpf:"held_ns"`
-	HeldTimes  *ebpf.VariableSpec `ebpf:"held_times"`
-	NextLoss   *ebpf.VariableSpec `ebpf:"next_loss"`
-	Over       *ebpf.VariableSpec `ebpf:"over"`
-	Population *ebpf.VariableSpec `ebpf:"population"`
-	Settings   *ebpf.VariableSpec `ebpf:"settings"`
-	Walks      *ebpf.VariableSpec `ebpf:"walks"`
+	HeldError    *ebpf.VariableSpec `ebpf:"held_error"`
+	HeldFd       *ebpf.VariableSpec `ebpf:"held_fd"`
+	HeldNs       *ebpf.VariableSpec `ebpf:"held_ns"`
+	HeldTimes    *ebpf.VariableSpec `ebpf:"held_times"`
+	NextLoss     *ebpf.VariableSpec `ebpf:"next_loss"`
+	Over         *ebpf.VariableSpec `ebpf:"over"`
+	Population   *ebpf.VariableSpec `ebpf:"population"`
+	Settings     *ebpf.VariableSpec `ebpf:"settings"`
+	StrangeNs    *ebpf.VariableSpec `ebpf:"strange_ns"`
+	StrangeOwn   *ebpf.VariableSpec `ebpf:"strange_own"`
+	StrangeTimes *ebpf.VariableSpec `ebpf:"strange_times"`
+	Walks        *ebpf.VariableSpec `ebpf:"walks"`
 }
 
 // JudgeObjects contains all objects after they have been loaded into the kernel.
@@ -340,15 +348,18 @@ func (m *JudgeMaps) Close() error {
 //
 // It can be passed to LoadJudgeObjects or ebpf.CollectionSpec.LoadAndAssign.
 type JudgeVariables struct {
-	HeldError  *ebpf.Variable `ebpf:"held_error"`
-	HeldFd     *ebpf.Variable `ebpf:"held_fd"`
-	HeldNs     *ebpf.Variable `ebpf:"held_ns"`
-	HeldTimes  *ebpf.Variable `ebpf:"held_times"`
-	NextLoss   *ebpf.Variable `ebpf:"next_loss"`
-	Over       *ebpf.Variable `ebpf:"over"`
-	Population *ebpf.Variable `ebpf:"population"`
-	Settings   *ebpf.Variable `ebpf:"settings"`
-	Walks      *ebpf.Variable `ebpf:"walks"`
+	HeldError    *ebpf.Variable `ebpf:"held_error"`
+	HeldFd       *ebpf.Variable `ebpf:"held_fd"`
+	HeldNs       *ebpf.Variable `ebpf:"held_ns"`
+	HeldTimes    *ebpf.Variable `ebpf:"held_times"`
+	NextLoss     *ebpf.Variable `ebpf:"next_loss"`
+	Over         *ebpf.Variable `ebpf:"over"`
+	Population   *ebpf.Variable `ebpf:"population"`
+	Settings     *ebpf.Variable `ebpf:"settings"`
+	StrangeNs    *ebpf.Variable `ebpf:"strange_ns"`
+	StrangeOwn   *ebpf.Variable `ebpf:"strange_own"`
+	StrangeTimes *ebpf.Variable `ebpf:"strange_times"`
+	Walks        *ebpf.Variable `ebpf:"walks"`
 }
 
 // JudgePrograms contains all programs after they have been loaded into the kernel.
@@ -359,6 +370,7 @@ type JudgePrograms struct {
 	Judge     *ebpf.Program `ebpf:"judge"`
 	Opens     *ebpf.Program `ebpf:"opens"`
 	ReeveLose *ebpf.Program `ebpf:"reeve_lose"`
+	Strange   *ebpf.Program `ebpf:"strange"`
 }
 
 func (p *JudgePrograms) Close() error {
@@ -367,6 +379,7 @@ func (p *JudgePrograms) Close() error {
 		p.Judge,
 		p.Opens,
 		p.ReeveLose,
+		p.Strange,
 	)
 }
 

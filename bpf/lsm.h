@@ -8,7 +8,7 @@
 
 #include "kernel.h"
 
-#define LSM_VERSION 3
+#define LSM_VERSION 4
 
 #define MAX_PLANES 8
 #define MAX_PATH 4095 /* bytes of a path that is judged; PATH_MAX less NUL */
@@ -190,6 +190,7 @@ enum why {
 	WHY_BUSY,	/* it could not be judged */
 	WHY_IDENTITY,	/* a program that changes who it is */
 	WHY_BULK,	/* too many files lose what they held */
+	NUM_WHYS,
 };
 
 /* record.flags */
@@ -200,6 +201,8 @@ enum note {
 	REC_MADE = 1 << 3, /* the file is made by this call */
 	REC_GRANTED = 1 << 4, /* a grant lifted the question */
 	REC_BORN = 1 << 5, /* it may be since the session made the directory */
+	REC_LONG = 1 << 6, /* the path is only the end of it */
+	REC_OTHER_LONG = 1 << 7, /* so is the other */
 };
 
 /*

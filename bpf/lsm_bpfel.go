@@ -97,12 +97,14 @@ const (
 type LsmNote uint32
 
 const (
-	LsmNoteREC_OWN       LsmNote = 1
-	LsmNoteREC_ANONYMOUS LsmNote = 2
-	LsmNoteREC_DELETED   LsmNote = 4
-	LsmNoteREC_MADE      LsmNote = 8
-	LsmNoteREC_GRANTED   LsmNote = 16
-	LsmNoteREC_BORN      LsmNote = 32
+	LsmNoteREC_OWN        LsmNote = 1
+	LsmNoteREC_ANONYMOUS  LsmNote = 2
+	LsmNoteREC_DELETED    LsmNote = 4
+	LsmNoteREC_MADE       LsmNote = 8
+	LsmNoteREC_GRANTED    LsmNote = 16
+	LsmNoteREC_BORN       LsmNote = 32
+	LsmNoteREC_LONG       LsmNote = 64
+	LsmNoteREC_OTHER_LONG LsmNote = 128
 )
 
 type LsmOp uint32
@@ -333,6 +335,7 @@ const (
 	LsmWhyWHY_BUSY     LsmWhy = 16
 	LsmWhyWHY_IDENTITY LsmWhy = 17
 	LsmWhyWHY_BULK     LsmWhy = 18
+	LsmWhyNUM_WHYS     LsmWhy = 19
 )
 
 // Names of all BPF objects in the ELF.

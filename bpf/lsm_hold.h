@@ -24,6 +24,7 @@ static __always_inline int decide(struct slot *s, __u32 i)
 	case END_ROOT:
 		break;
 	case END_LONG:
+		g->flags |= REC_LONG;
 		return record_only ? 0 : refuse(g, WHY_LONG, ENAMETOOLONG);
 	default:
 		return record_only ? 0 : refuse(g, WHY_FOREIGN, EACCES);
@@ -156,6 +157,8 @@ __noinline int hold_pair(__u32 i, __u32 j)
 	}
 	if (to->q.made)
 		s->g.flags |= REC_MADE;
+	if (to->g.flags & REC_LONG)
+		s->g.flags |= REC_OTHER_LONG;
 	at = to->at;
 	len = PATH_END - at;
 	asm volatile("%0 &= 0x1fff" : "+r"(at));

@@ -194,6 +194,9 @@ func (h *hooks) request(a *lsm.Access) event.Request {
 		if a.Made {
 			req.Target.Kind = event.ObjectMissing
 		}
+		if a.OtherLong {
+			req.Target.PathLen = uint32(len(a.Other)) + 1
+		}
 	case req.Op == event.OpMkdir, req.Op == event.OpMknod:
 		req.Access = event.AccessCreate
 	case req.Op == event.OpDelete, req.Op == event.OpRmdir:

@@ -85,40 +85,6 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestFullRings: what finds no room is counted and stays refused; where the audit
-// is strict nothing is allowed that finds none.
-func TestFullRings(t *testing.T) {
-	needsLSM(t)
-	dir := ground(t, "ok", "deny")
-	for _, strict := range []bool{false, true} {
-		e, err := New(Config{Rules: rulesOf(t, pattern{dir + "/deny", denyAll}), Strict: strict, UrgentBytes: 4096, FlowBytes: 4096})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := &held{t: t, engine: e} // whose rings nobody reads
-		got := h.run(`i=0; ok=0; no=0; again=0; while [ $i -lt 100 ]; do i=$((i+1))
-			if (exec 3<"$1/ok"); then ok=$((ok+1)); fi
-			if (exec 3<"$1/deny"); then no=$((no+1)); fi; done; echo "some $((ok > 0 && ok < 100)) all $((ok == 100)) leaked $no"`, dir)
-		want := "some 0 all 1 leaked 0\n"
-		if strict {
-			want = "some 1 all 0 leaked 0\n"
-		}
-		if !strings.HasSuffix(got, want) { // before it the shell complains
-			t.Errorf("strict %v: %q, want %q", strict, got, want)
-		}
-		lost := map[Cause]uint64{}
-		if err := e.losses.since(func(l Lost) { lost[l.Cause] += l.Count }); err != nil {
-			t.Fatal(err)
-		}
-		if lost[CauseUrgent] == 0 || lost[CauseFlow] == 0 {
-			t.Errorf("strict %v: lost %v", strict, lost)
-		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestStorm: while others change names as fast as they can, and several tasks
 // open at once, every verdict is right.
 func TestStorm(t *testing.T) {

@@ -139,82 +139,34 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-func TestSurfaces(t *testing.T) {
+// TestTruncated: where everything is allowed a path that is too long is, too, and
+// the record says that it is only the end of it; anywhere else it is refused.
+func TestTruncated(t *testing.T) {
+	dir := ground(t)
+	open := hold(t, Rules{RecordOnly: true})
+	compareLines(t, open.victim("long", dir), "long ok\nrenamed ok")
 	rules := rulesOf(t)
-	rules.Closed = Mount | Namespace | BPF | Perf | Module | Ptrace | Chroot | Connect | Bind | Send | Socket
-	h := hold(t, rules)
-	compareLines(t, h.victim("surfaces"), `mount EPERM
-		umount EPERM
-		move_mount EPERM
-		userns ok
-		newuser EPERM
-		chroot EPERM
-		pivot_root EPERM
-		bpf EPERM
-		perf EPERM
-		ptrace EPERM
-		socket ok
-		connect EPERM
-		bind EPERM
-		listen EPERM
-		udp ok
-		sendto EPERM
-		packet EPERM
-		raw EPERM
-		socketpair ok`)
-	compareLines(t, h.victim("kill", fmt.Sprint(os.Getpid())), "kill EPERM\nkill self ok\nkill child ok")
-	t.Log(strings.Join(h.log.refusals(), "\n"))
-}
-
-// TestOpenSurfaces: what the policy opens stays open.
-func TestOpenSurfaces(t *testing.T) {
-	rules := rulesOf(t)
-	rules.AnySignal = true
-	h := hold(t, rules)
-	compareLines(t, h.victim("opened"), "newuser ok\nbind ok\nsendto ok\nraw ok")
-	compareLines(t, h.victim("kill", fmt.Sprint(os.Getpid())), "kill ok\nkill self ok\nkill child ok")
-}
-
-// TestRoots: the verdict is about the object at its path from the session's root,
-// whatever the task's own root and namespace, and the record says that path.
-func TestRoots(t *testing.T) {
-	dir := ground(t, "ok", "deny/x", "lower/low", "lower/deny/x", "upper/.keep", "work/.keep", "merged/.keep", "tmpfs/.keep", "bound/.keep")
-	for _, m := range [][4]string{
-		{"overlay", dir + "/merged", "overlay", fmt.Sprintf("lowerdir=%s/lower,upperdir=%s/upper,workdir=%s/work", dir, dir, dir)},
-		{"tmpfs", dir + "/tmpfs", "tmpfs", ""}, {dir, dir + "/bound", "", ""},
-	} {
-		flags := uintptr(0)
-		if m[2] == "" {
-			flags = unix.MS_BIND
-		}
-		if err := unix.Mount(m[0], m[1], m[2], flags, m[3]); err != nil {
-			t.Fatalf("mount %v: %v", m, err)
-		}
-		defer func() { _ = unix.Unmount(m[1], unix.MNT_DETACH) }()
+	rules.Names = true
+	held := hold(t, rules)
+	compareLines(t, held.victim("long", dir), "long ENAMETOOLONG\nrenamed ENAMETOOLONG")
+	ends := func(path string) bool {
+		return len(path) > 3800 && len(path) < 4096 && strings.HasPrefix(path, "/nnn") && strings.HasSuffix(path, "n/f")
 	}
-	for _, f := range []string{"tmpfs/f", "tmpfs/deny"} {
-		if err := os.WriteFile(filepath.Join(dir, f), nil, 0o644); err != nil {
-			t.Fatal(err)
+	for l, want := range map[*log]string{&open.log: "create false", &held.log: "rename true"} {
+		got := 0
+		l.mu.Lock()
+		for _, a := range l.accesses {
+			if long := len(a.Path) > 3800; long != a.PathLong {
+				t.Errorf("a path of %d bytes is said to be cut %v", len(a.Path), a.PathLong)
+			}
+			if fmt.Sprint(a.Op, " ", a.OtherLong) == want && a.PathLong && ends(a.Path) {
+				got++
+			}
 		}
-	}
-	h := hold(t, rulesOf(t, pattern{dir + "/deny", denyAll}, pattern{dir + "/merged/deny", denyAll}, pattern{dir + "/tmpfs/deny", denyAll},
-		pattern{dir + "/upper", denyAll}, pattern{dir + "/lower", denyAll}))
-	compareLines(t, h.victim("roots", dir, dir+"/merged", dir+"/bound"), `overlay ok
-		overlay copied up ok
-		overlay denied EACCES
-		tmpfs ok
-		tmpfs denied EACCES
-		bind mount's own name ok
-		other namespace ok
-		denied there EACCES
-		allowed there ok
-		chroot ok
-		denied from another root EACCES
-		allowed from another root ok`)
-	got := strings.Join(h.log.refusals(), "\n")
-	t.Log(got)
-	if strings.Count(got, "open read "+dir+"/deny/x: denied by the policy") != 2 {
-		t.Errorf("the records do not name %s/deny/x twice", dir)
+		l.mu.Unlock()
+		if got != 1 {
+			t.Errorf("%d records of %s", got, want)
+		}
 	}
 }
 
@@ -298,39 +250,6 @@ func TestOwnTerminals(t *testing.T) {
 	if !strings.HasPrefix(got, "master ok\nslave ok\nother EACCES\n") {
 		t.Errorf("got:\n%s", got)
 	}
-}
-
-// TestReceive: a descriptor from outside is judged as if it were opened.
-func TestReceive(t *testing.T) {
-	dir := ground(t, "ok", "deny/x")
-	h := hold(t, rulesOf(t, pattern{dir + "/deny", denyAll}))
-	l, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(l)
-	if err := unix.Bind(l, &unix.SockaddrUnix{Name: dir + "/s"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Listen(l, 1); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		s, _, err := unix.Accept(l)
-		if err != nil {
-			return
-		}
-		for _, name := range []string{"ok", "deny/x"} {
-			f, err := os.Open(filepath.Join(dir, name))
-			if err == nil {
-				_ = unix.Sendmsg(s, []byte(name), unix.UnixRights(int(f.Fd())), nil, 0)
-			}
-		}
-	}()
-	got := h.victim("receive", dir+"/s")
-	compareLines(t, got, `connect ok
-		received 2, descriptors true, cut false ok
-		received 6, descriptors false, cut true ok`)
 }
 
 // TestDeath: when the supervisor is gone everything is refused.

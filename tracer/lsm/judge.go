@@ -163,6 +163,27 @@ func (j *Judge) Hold(fd int, times int) (took time.Duration, refused int32, err 
 	return time.Duration(ns), int32(code), nil
 }
 
+// Strange is how long so many looks took at whether this process belongs to a
+// session, which it does not: what every hook begins with.
+func (j *Judge) Strange(times int) (time.Duration, error) {
+	o := &j.objects
+	if err := o.StrangeTimes.Set(uint32(times)); err != nil {
+		return 0, fmt.Errorf("ask the judge about a stranger: %w", err)
+	}
+	if _, err := o.Strange.Run(&ebpf.RunOptions{}); err != nil {
+		return 0, fmt.Errorf("ask the judge about a stranger: %w", err)
+	}
+	var ns uint64
+	var own uint32
+	if err := errors.Join(o.StrangeNs.Get(&ns), o.StrangeOwn.Get(&own)); err != nil {
+		return 0, err
+	}
+	if own != 0 {
+		return 0, errors.New("ask the judge about a stranger: bug: it takes this process for one of a session")
+	}
+	return time.Duration(ns), nil
+}
+
 // iterate runs an iterator and returns what it wrote.
 func iterate(p *ebpf.Program) ([]byte, error) {
 	it, err := link.AttachIter(link.IterOptions{Program: p})

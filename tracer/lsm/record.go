@@ -12,7 +12,7 @@ import (
 
 // version is the version of the kernel records that this package reads,
 // LSM_VERSION in bpf/lsm.h.
-const version = 3
+const version = 4
 
 // Access is an operation that a hook judged.
 type Access struct {
@@ -24,9 +24,10 @@ type Access struct {
 	// Need is what the operation needed of its object.
 	Need event.Access
 	// Path is from the session's root; of an anonymous object a name at most.
-	// PathLong says that it is only the end of a path that is too long.
-	Path     string
-	PathLong bool
+	// PathLong says that it is only the end of a path that is too long, OtherLong
+	// that Other is.
+	Path                string
+	PathLong, OtherLong bool
 	// Other is the new name of what is renamed or linked, as a path, or the text of
 	// a symbolic link, whose Path is its name.
 	Other string
@@ -192,7 +193,7 @@ func decode(b []byte) (Access, error) {
 	return Access{
 		Time: r.Time, Process: witness.Process{PID: int32(r.Tgid), Start: r.Start}, TID: int32(r.Tid),
 		Op: ops[r.Op].op, Hook: ops[r.Op].hook, Need: event.Access(r.Access), Path: string(b[recordSize : recordSize+r.PathLen]), Other: string(b[recordSize+r.PathLen:]),
-		PathLong: Why(r.Why) == WhyLong, Dev: fromKernelDev(r.Dev), Ino: r.Ino, Mode: r.Mode,
+		PathLong: note(bpf.LsmNoteREC_LONG), OtherLong: note(bpf.LsmNoteREC_OTHER_LONG), Dev: fromKernelDev(r.Dev), Ino: r.Ino, Mode: r.Mode,
 		Own: note(bpf.LsmNoteREC_OWN), Anonymous: note(bpf.LsmNoteREC_ANONYMOUS), Deleted: note(bpf.LsmNoteREC_DELETED),
 		Made: note(bpf.LsmNoteREC_MADE), Granted: note(bpf.LsmNoteREC_GRANTED), Born: note(bpf.LsmNoteREC_BORN),
 		Refused: r.Error != 0, Errno: r.Error, Why: Why(r.Why), Arg: r.Arg, Inner: r.Inner,

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,16 +57,18 @@ var actions = map[string]func(args []string){
 	"pty":      actPty,
 	"spawn":    actSpawn,
 	"warden":   actWarden,
-	"kill": func(args []string) {
-		pid, _ := strconv.Atoi(args[0])
-		say("kill", unix.Kill(pid, 0))
-		say("kill self", unix.Kill(os.Getpid(), 0))
-		child := exec.Command("/bin/sleep", "10")
-		if err := child.Start(); err == nil {
-			say("kill child", unix.Kill(child.Process.Pid, unix.SIGKILL))
-			_ = child.Wait()
-		}
+	"kill":     actKill,
+	"code":     actCode,
+	"identity": actIdentity,
+	"euid":     func([]string) { fmt.Println("ids", os.Geteuid(), os.Getegid()) },
+	"attr":     actAttributes,
+	"flood":    actFlood,
+	"long": func(args []string) {
+		say("long", longPath(args[0]))
+		say("renamed", unix.Rename("f", "g"))
+		_ = unix.Rename("g", "f")
 	},
+	"moved": actMoved,
 }
 
 func actNames(args []string) {
@@ -98,80 +99,6 @@ func actNames(args []string) {
 	say("mknod fifo", unix.Mknod("open/fifo", unix.S_IFIFO|0o600, 0))
 	say("mknod denied", unix.Mknod("deny/fifo", unix.S_IFIFO|0o600, 0))
 	say("setxattr", unix.Setxattr("open/b", "user.x", []byte("1"), 0))
-}
-
-func actSurfaces([]string) {
-	say("mount", unix.Mount("none", "/tmp", "tmpfs", 0, ""))
-	say("umount", unix.Unmount("/dev/shm", 0))
-	fd, err := unix.Fsopen("tmpfs", 0)
-	if err == nil {
-		_ = unix.FsconfigCreate(fd)
-		var mnt int
-		if mnt, err = unix.Fsmount(fd, 0, 0); err == nil {
-			err = unix.MoveMount(mnt, "", unix.AT_FDCWD, "/tmp", unix.MOVE_MOUNT_F_EMPTY_PATH)
-		}
-	}
-	say("move_mount", err)
-	say("userns", exec.Command("/bin/true").Run())
-	cmd := exec.Command("/bin/true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
-	say("newuser", cmd.Run())
-	say("chroot", unix.Chroot("/tmp"))
-	say("pivot_root", unix.PivotRoot("/", "/"))
-	_, _, errno := unix.Syscall(unix.SYS_BPF, 0, 0, 0)
-	say("bpf", errno)
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
-	_, err = unix.PerfEventOpen(&attr, 0, -1, -1, 0)
-	say("perf", err)
-	say("ptrace", unix.PtraceAttach(os.Getppid()))
-	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	say("socket", err)
-	say("connect", unix.Connect(fd, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}))
-	say("bind", unix.Bind(fd, &unix.SockaddrInet4{}))
-	say("listen", unix.Listen(fd, 1))
-	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	say("udp", err)
-	say("sendto", unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}))
-	_, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
-	say("packet", err)
-	_, err = unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
-	say("raw", err)
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-	if err == nil {
-		_, err = unix.Write(pair[0], []byte("x"))
-	}
-	say("socketpair", err)
-}
-
-// actOpened does what harms nobody where it is allowed.
-func actOpened([]string) {
-	cmd := exec.Command("/bin/true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
-	say("newuser", cmd.Run())
-	fd, _ := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	say("bind", unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	say("sendto", unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}))
-	_, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)
-	say("raw", err)
-}
-
-// actRoots opens one denied file by all kinds of ways to it. The second argument
-// is an overlay's mount point, the third another mount of the directory.
-func actRoots(args []string) {
-	dir := args[0]
-	say("overlay", open(args[1]+"/low", unix.O_RDONLY))
-	say("overlay copied up", open(args[1]+"/low", unix.O_RDWR))
-	say("overlay denied", open(args[1]+"/deny/x", unix.O_RDONLY))
-	say("tmpfs", open(dir+"/tmpfs/f", unix.O_RDONLY))
-	say("tmpfs denied", open(dir+"/tmpfs/deny", unix.O_RDONLY))
-	say("bind mount's own name", open(args[2]+"/deny/x", unix.O_RDONLY))
-	say("other namespace", unix.Unshare(unix.CLONE_NEWNS))
-	say("denied there", open(dir+"/deny/x", unix.O_RDONLY))
-	say("allowed there", open(dir+"/ok", unix.O_RDONLY))
-	_ = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
-	say("chroot", unix.Chroot(dir))
-	say("denied from another root", open("/deny/x", unix.O_RDONLY))
-	say("allowed from another root", open("/ok", unix.O_RDONLY))
 }
 
 func open(path string, flags int) error {
@@ -231,20 +158,6 @@ func longPath(dir string) error {
 	}
 	_ = os.Chdir(name)
 	return open("f", unix.O_CREAT|unix.O_WRONLY)
-}
-
-// actReceive takes descriptors from a socket.
-func actReceive(args []string) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
-	if err == nil {
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: args[0]})
-	}
-	say("connect", err)
-	for range 2 {
-		oob := make([]byte, 64)
-		n, oobn, flags, _, err := unix.Recvmsg(fd, make([]byte, 16), oob, 0)
-		say(fmt.Sprintf("received %d, descriptors %v, cut %v", n, oobn > 0, flags&unix.MSG_CTRUNC != 0), err)
-	}
 }
 
 // actLoop opens a file until it cannot, and then says so. The file's neighbour
