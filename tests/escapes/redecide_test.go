@@ -35,6 +35,7 @@ bulk = { files = 20, window = "60s", action = "ask" }
 		"many of old": {`rm -f old/*; test ! -e old/f1`, 1, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			needPython(t, c.script)
 			tiers(t, false, func(t *testing.T, nobody bool) {
 				g := trial.NewGround(t, nobody)
 				writeFile(t, g.Base+"/ask.toml", rules, 0o644)
