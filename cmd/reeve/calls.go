@@ -14,10 +14,11 @@ import (
 	"github.com/reeve-audit/reeve/tracer/lsm"
 )
 
-// engineFlags choose the session that `policy check` shows the plan of.
-func engineFlags() []cli.Flag {
+// engineFlags choose the session that `policy check` shows the plan of, and that
+// `policy explain` is asked about; what says what is shown of the engine NAME.
+func engineFlags(what string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "engine", Usage: "also show which calls are notified under engine `NAME`, as run takes it: auto, unotify or lsm"},
+		&cli.StringFlag{Name: "engine", Usage: what + " engine `NAME`, as run takes it: auto, unotify or lsm"},
 		&cli.StringFlag{Name: "ask", Usage: "with --engine: as if run with --ask `WHO`; what can be asked must be notified (default: deny, nobody)"},
 		&cli.StringFlag{Name: "audit", Usage: "with --engine: as if run with --audit `HOW`; strict notifies of everything (default: async)"},
 	}
@@ -29,11 +30,11 @@ func supposedPlan(c *cli.Context, p *policy.Policy) (plan tracer.Plan, calls boo
 	ask, audit := or(c.String("ask"), askDeny), or(c.String("audit"), "async")
 	switch {
 	case c.String("engine") == "" && (c.IsSet("ask") || c.IsSet("audit")):
-		return plan, false, withHint(usageErrorf("check: --ask and --audit change what an engine is told"), "name it with --engine lsm or --engine unotify")
+		return plan, false, withHint(usageErrorf("%s: --ask and --audit change what an engine is told", c.Command.Name), "name it with --engine lsm or --engine unotify")
 	case ask != askDeny && ask != askTTY && ask != askControl && ask != askBus:
-		return plan, false, withHint(usageErrorf("check: --ask %q", ask), "--ask takes tty, control, bus or deny")
+		return plan, false, withHint(usageErrorf("%s: --ask %q", c.Command.Name, ask), "--ask takes tty, control, bus or deny")
 	case audit != "async" && audit != "strict":
-		return plan, false, withHint(usageErrorf("check: --audit %q", audit), "--audit takes strict or async")
+		return plan, false, withHint(usageErrorf("%s: --audit %q", c.Command.Name, audit), "--audit takes strict or async")
 	}
 	defer func() { plan.Gaps = append(plan.Gaps, undone(p)...) }()
 	switch engine := c.String("engine"); engine {
@@ -49,7 +50,7 @@ func supposedPlan(c *cli.Context, p *policy.Policy) (plan tracer.Plan, calls boo
 		}
 		plan, err = p.LowerHooks(policy.Terms{Strict: audit == "strict", Asked: ask != askDeny})
 	default:
-		err = withHint(usageErrorf("check: there is no engine %q", engine), "--engine takes auto, lsm or unotify")
+		err = withHint(usageErrorf("%s: there is no engine %q", c.Command.Name, engine), "--engine takes auto, lsm or unotify")
 	}
 	return plan, true, err
 }

@@ -22,21 +22,23 @@ func policyExplain() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
 		Usage:     "say what would be decided, by which rule of which file, and who enforces it",
-		UsageText: "reeve policy explain [--profile NAME] [--policy FILE]… OP OBJECT [TARGET]\n   reeve policy explain [--profile NAME] exec PROGRAM [ARG]…",
+		UsageText: "reeve policy explain [--profile NAME] [--policy FILE]… [--engine NAME] OP OBJECT [TARGET]\n   reeve policy explain [--profile NAME] exec PROGRAM [ARG]…",
 		Description: `OP is open, write, create, exec, connect, delete, rename, … The answer is that of a session
-started here and now, with the same files. Ends with 0 for allow, 1 for deny, 2 for ask,
-125 for an error.
+started here and now, with the same files. Who enforces it is the floor (the kernel, without
+asking reeve), the gate (reeve, for whom the task waits), or both; under the engine lsm a hook
+in the kernel, alone or behind the gate. Without --engine it is said of the engine unotify.
+Ends with 0 for allow, 1 for deny, 2 for ask, 125 for an error.
 
    reeve policy explain open ~/.ssh/id_ed25519
    reeve policy explain write .git/hooks/pre-commit
    reeve policy explain rename notes.txt .envrc
    reeve policy explain exec git push --force     also says what the command means
    reeve policy explain --profile observe connect 192.0.2.1:443`,
-		Flags: []cli.Flag{
+		Flags: append(engineFlags("say who enforces it under"),
 			profileFlag(), workspaceFlag(),
 			&cli.StringSliceFlag{Name: "policy", TakesFile: true, Usage: "policy `FILE` of the session (repeatable)"},
 			jsonFlag("print one JSON object"),
-		},
+		),
 		OnUsageError: usageHandler(statusReeve),
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
@@ -76,7 +78,11 @@ func explain(c *cli.Context) (event.Action, error) {
 	if err != nil {
 		return 0, err
 	}
-	e := p.Explain(&req)
+	plan, _, err := supposedPlan(c, p)
+	if err != nil {
+		return 0, err
+	}
+	e := p.ExplainUnder(&req, &plan)
 	if c.Bool("json") {
 		return e.Decision.Action, explainJSON(c.App.Writer, &req, &e, p.Name())
 	}

@@ -79,7 +79,7 @@ is refused.
    reeve policy check my.toml --expand     with every pattern that the specials stand for
    reeve policy check --envelope my.toml   is it right as an envelope?
    reeve policy check --engine lsm         which calls does a session wait for reeve with?`,
-		Flags: append(engineFlags(),
+		Flags: append(engineFlags("also show which calls are notified under"),
 			profileFlag(), workspaceFlag(),
 			&cli.BoolFlag{Name: "expand", Usage: "print every rule as it is on this machine"},
 			&cli.BoolFlag{Name: "envelope", Usage: "check FILE as an envelope, whoever owns it"},

@@ -59,7 +59,7 @@ func (p *Policy) checkRules(s *ruleSet) []Finding {
 			out = append(out, Finding{severity, r.pos, r.text, fmt.Sprintf(format, args...)})
 		}
 		if !written[r.pos] {
-			add(Warning, "never decides: more specific rules of the same profile match everything that it matches")
+			add(Warning, "never decides: other rules of the same profile, more specific ones or as specific and stricter, match everything that it matches")
 		}
 		if s == &p.files {
 			p.checkFile(r, add)

@@ -98,3 +98,48 @@ func TestCheck(t *testing.T) {
 func TestExpand(t *testing.T) {
 	golden(t, "expand.golden", load(t, "", source(Session, poorText)).Expand())
 }
+
+// TestNeverDecides: a rule for which no path is left is warned of, with its line; one
+// for which there is a path is not, and alone each of them decides.
+func TestNeverDecides(t *testing.T) {
+	const head = "default_permissions = \"n\"\n[permissions.n]\nextends = \":workspace\"\n[permissions.n.filesystem]\n"
+	for _, c := range []struct {
+		name, dead string // the rule in question
+		others     []string
+		path       string // that it alone would decide
+		alive      bool
+	}{
+		{"everything below has another rule", `"~/c/**" = "read"`, []string{`"~/c/*" = "deny"`}, "/home/u/c/x/y", false},
+		{"each alternative has another rule", `"~/q[ab]" = "deny"`, []string{`"~/qa" = "read"`, `"~/qb" = "read"`}, "/home/u/qa", false},
+		{"one alternative has none", `"~/q[abc]" = "deny"`, []string{`"~/qa" = "read"`, `"~/qb" = "read"`}, "/home/u/qc", true},
+		{"a longer prefix matches all of it", `"~/{dx,dy}" = "deny"`, []string{`"~/d*" = "read"`}, "/home/u/dx", false},
+		{"a longer prefix matches a part", `"~/{dx,e}" = "deny"`, []string{`"~/d*" = "read"`}, "/home/u/e", true},
+		{"as specific and stricter", `"~/e/**/*.x" = "read"`, []string{`"~/e/**/*.*x" = "deny"`}, "/home/u/e/f.x", false},
+		{"as specific and milder", `"~/e/**/*.x" = "deny"`, []string{`"~/e/**/*.y" = "read"`}, "/home/u/e/f.x", true},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			warned := func(rules ...string) (at []Pos) {
+				for _, f := range load(t, "", source(Session, head+strings.Join(rules, "\n")+"\n")).Check() {
+					if strings.HasPrefix(f.Text, "never decides") && f.Severity == Warning {
+						at = append(at, f.Pos)
+					}
+				}
+				return at
+			}
+			rule, _, _ := strings.Cut(strings.TrimPrefix(c.dead, `"`), `"`)
+			if d := load(t, "", source(Session, head+c.dead+"\n")).Decide(ask("read " + c.path)); d.Rule != rule {
+				t.Errorf("control: alone, %s is decided by %q", c.path, d.Rule)
+			}
+			if at := warned(c.dead); len(at) != 0 {
+				t.Errorf("alone, it is warned of: %v", at)
+			}
+			at := warned(append(c.others, c.dead)...)
+			if want := (Pos{"session.toml", 5 + len(c.others), 1}); (len(at) == 1 && at[0] == want) == c.alive || len(at) > 1 {
+				t.Errorf("warnings at %v, want one at %v: %v", at, want, !c.alive)
+			}
+			if d := load(t, "", source(Session, head+strings.Join(append(c.others, c.dead), "\n")+"\n")).Decide(ask("read " + c.path)); (d.Rule == rule) != c.alive {
+				t.Errorf("%s is decided by %q", c.path, d.Rule)
+			}
+		})
+	}
+}

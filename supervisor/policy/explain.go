@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/reeve-audit/reeve/tracer"
 	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/gate"
 )
@@ -17,7 +18,8 @@ type Explanation struct {
 	// empty when no rule decided.
 	Pos   Pos
 	Layer string
-	// Enforced is "floor", "gate", or "floor and gate".
+	// Enforced is "floor", "gate", or "floor and gate"; of a session whose plan has hooks,
+	// "hook", "gate and hook", or one of these.
 	Enforced string
 	// Layers are what each layer says of each path, in their order.
 	Layers []LayerVerdict
@@ -31,9 +33,23 @@ type LayerVerdict struct {
 	Note                    string
 }
 
-// Explain answers a request as Decide does, and says why.
+// Explain answers a request as Decide does, and says why. Who enforces it is said of the
+// engine unotify.
 func (p *Policy) Explain(req *event.Request) Explanation {
-	e := Explanation{Decision: p.Decide(req), Enforced: p.enforcer(req)}
+	return p.explain(req, p.enforcer(req, p.handling()))
+}
+
+// ExplainUnder is Explain for a session with a plan, of [Policy.Lower] or
+// [Policy.LowerHooks].
+func (p *Policy) ExplainUnder(req *event.Request, plan *tracer.Plan) Explanation {
+	if plan.Hooks == nil {
+		return p.explain(req, p.enforcer(req, plan.Handling))
+	}
+	return p.explain(req, p.hookEnforcer(req, plan))
+}
+
+func (p *Policy) explain(req *event.Request, enforced string) Explanation {
+	e := Explanation{Decision: p.Decide(req), Enforced: enforced}
 	for _, t := range p.targets(req) {
 		e.Layers = append(e.Layers, p.explainPath(&t)...)
 	}
@@ -191,10 +207,34 @@ func classOf(req *event.Request) gate.Class {
 	return gate.Kernel
 }
 
-// enforcer says who holds a request's decision.
-func (p *Policy) enforcer(req *event.Request) string {
+// hookEnforcer is enforcer for a plan with hooks: what the gate has judged, the hooks
+// of files, programs and signals judge once more.
+func (p *Policy) hookEnforcer(req *event.Request, plan *tracer.Plan) string {
 	class := classOf(req)
-	switch p.handling()[class] {
+	behind := false
+	switch class {
+	case gate.Read, gate.Write, gate.Exec:
+		behind = true
+	case gate.Tree, gate.Meta:
+		behind = plan.Hooks.Names
+	case gate.Signal:
+		behind = !plan.Hooks.AnySignal
+	}
+	switch h := plan.Handling[class]; {
+	case h == gate.Hook:
+		return "hook"
+	case h == gate.Untrapped, h == gate.Refuse:
+		return "floor"
+	case behind && !p.recordOnly:
+		return "gate and hook"
+	}
+	return "gate"
+}
+
+// enforcer says who holds a request's decision.
+func (p *Policy) enforcer(req *event.Request, handling gate.Table) string {
+	class := classOf(req)
+	switch handling[class] {
 	case gate.Untrapped, gate.Refuse:
 		return "floor"
 	case gate.Continue:
