@@ -34,7 +34,7 @@ compdef _reeve reeve
 	set -l words (commandline -opc) (commandline -ct)
 	reeve __complete $words[2..-1] 2>/dev/null
 end
-complete -c reeve -a '(__reeve_complete)'
+complete -c reeve -n 'count (__reeve_complete) >/dev/null' -f -a '(__reeve_complete)'
 `,
 }
 
@@ -182,9 +182,9 @@ func valuesOf(f cli.Flag) []string {
 	case "from":
 		return policy.ImportFormats()
 	case "engine":
-		return []string{"auto", "lsm", "ptrace", "unotify"}
+		return []string{"auto", "lsm", "unotify"}
 	case "ask":
-		return []string{"bus", "control", "deny", "tty"}
+		return []string{"auto", "bus", "control", "deny", "tty"}
 	case "audit":
 		return []string{"async", "strict"}
 	case "scope":

@@ -50,9 +50,13 @@ type diagnosis struct {
 	Arch   string `json:"arch"`
 	UID    int    `json:"uid"`
 	// Engine is the one that `run` would choose; empty when none holds.
-	Engine  string         `json:"engine"`
+	Engine string `json:"engine"`
+	// Engines hold when all of their mechanisms do and this version has them.
 	Engines []probe.Engine `json:"engines"`
-	Probes  []probe.Result `json:"probes"`
+	// Inside says that this is a session of another reeve, in which there is no engine
+	// to be had, but sessions inside it.
+	Inside bool           `json:"inside,omitempty"`
+	Probes []probe.Result `json:"probes"`
 	// Gaps are what Engine does not hold, whatever the policy says.
 	Gaps []probe.Gap `json:"gaps"`
 	// State says why no session could be recorded here; empty when one could.
@@ -67,7 +71,8 @@ func diagnose(c *cli.Context) error {
 	if err := unix.Uname(&uts); err == nil {
 		d.Kernel, d.Arch = unix.ByteSliceToString(uts.Release[:]), unix.ByteSliceToString(uts.Machine[:])
 	}
-	d.Engines = probe.Engines(d.Probes)
+	d.Engines = offered(probe.Engines(d.Probes))
+	d.Inside = insideSession()
 	d.Engine = chooseEngine(d.Engines)
 	d.Gaps = probe.Gaps(d.Engine)
 	if _, d.stateErr = stateOf(c); d.stateErr != nil {
@@ -85,10 +90,20 @@ func diagnose(c *cli.Context) error {
 	return d.verdict(c)
 }
 
-// chooseEngine is the best engine that holds and that `run` takes by itself.
+// offered is engines, of which those that `run` refuses do not hold.
+func offered(engines []probe.Engine) []probe.Engine {
+	for i := range engines {
+		if e := &engines[i]; !slices.Contains(automatic, e.Name) {
+			e.Holds, e.Missing = false, append(e.Missing, "not in this version")
+		}
+	}
+	return engines
+}
+
+// chooseEngine is the best engine that holds, which is the one that `run` takes.
 func chooseEngine(engines []probe.Engine) string {
 	for _, e := range engines {
-		if e.Holds && slices.Contains(automatic, e.Name) {
+		if e.Holds {
 			return e.Name
 		}
 	}
@@ -99,6 +114,9 @@ func (d *diagnosis) verdict(c *cli.Context) error {
 	switch {
 	case d.Engine == "" && c.Bool("json"):
 		return exitStatus(statusFailed)
+	case d.Engine == "" && d.Inside:
+		return withHint(errors.New("no engine holds inside a session of reeve"),
+			"`reeve run` makes a session inside this one, which needs none; see `reeve doctor` outside for this machine")
 	case d.Engine == "":
 		return withHint(errors.New("no engine holds on this machine: nothing can be supervised"),
 			"the hints above say what is missing")
@@ -146,9 +164,6 @@ func (d *diagnosis) printEngine(w io.Writer, colours ink, e probe.Engine) {
 		if len(e.Weaker) > 0 {
 			why = "without: " + strings.Join(e.Weaker, "; ")
 		}
-	}
-	if !slices.Contains(automatic, e.Name) {
-		why = strings.TrimPrefix(why+"; not in this version", "; ")
 	}
 	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s  engine %s  %s", word, pad(e.Name, 14), sanitize(why)), " "))
 }

@@ -41,7 +41,7 @@ type bench struct {
 
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of each workload")
-	only := flag.String("only", "", "run only workloads whose name holds this; \"ring\" is the kernel's ring alone")
+	only := flag.String("only", "", "run only workloads whose name holds this; \"ring\" is the kernel's ring alone, \"compile\" the compiler of policies")
 	profile := flag.String("profile", "", "profile to run under (default: reeve's own)")
 	rate := flag.Int("rate", 0, "the only rate at which the ring is filled on its way to the store, records a second")
 	lasts := flag.Duration("lasts", 5*time.Second, "how long the ring is filled at each rate")
@@ -75,8 +75,11 @@ func profiled(name string, f func() error) error {
 }
 
 func run(rounds int, only, profile string, kernel ringBench) error {
-	if only == "ring" {
+	switch only {
+	case "ring":
 		return kernel.run()
+	case "compile":
+		return compile()
 	}
 	kit, err := trial.BuildOnce()
 	if kit.Dir != "" {
@@ -114,7 +117,7 @@ func run(rounds int, only, profile string, kernel ringBench) error {
 	if only != "" {
 		return nil
 	}
-	return errors.Join(b.stream(), kernel.run())
+	return errors.Join(b.stream(), compile(), kernel.run())
 }
 
 // modes are how a workload is run, in the order of a round.
