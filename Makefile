@@ -30,7 +30,7 @@ TESTTIMEOUT ?= 25m
 
 # A test that skips for want of one of these fails; `make test REQUIRE=` lets it
 # skip. With vm among them other kernels are tried, too, in emulated machines.
-REQUIRE ?= clickhouse,gcc,git,less,make,nats-server,node,npm,pty,python3,strace,tmux,vim,vm$(if $(filter 0,$(shell id -u)),$(comma)root)
+REQUIRE ?= clickhouse,fish,gcc,git,less,make,nats-server,node,npm,pty,python3,strace,tmux,vim,vm,zsh$(if $(filter 0,$(shell id -u)),$(comma)root)
 export REQUIRE
 
 .PHONY: help
