@@ -196,22 +196,34 @@ func (p *Publisher) record(e *event.Event, done func(error)) {
 	if e.Time.IsZero() {
 		e.Time, e.BootNS = p.cfg.Now()
 	}
+	wake, err := p.enqueue(e, done)
+	switch {
+	case errors.Is(err, errFull) && done != nil:
+		done(fmt.Errorf("record: %d records already wait for the bus", p.cfg.Queue))
+	case err != nil && done != nil:
+		done(err)
+	case wake:
+		p.signal()
+	}
+}
+
+var errFull = errors.New("the queue is full")
+
+// enqueue queues a record; wake says that Run should look. A panic here does not leave
+// the lock behind: whoever recovers it has to record that.
+func (p *Publisher) enqueue(e *event.Event, done func(error)) (wake bool, err error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	for (p.cfg.Strict || e.Origin.Ring != 0) && p.queue.n >= p.cfg.Queue && !p.ended {
 		p.room.Wait()
 	}
-	if p.ended || p.queue.n >= p.cfg.Queue {
+	switch {
+	case p.ended:
 		p.lost++
-		ended := p.ended
-		p.mu.Unlock()
-		switch {
-		case done == nil:
-		case ended:
-			done(ErrClosed)
-		default:
-			done(fmt.Errorf("record: %d records already wait for the bus", p.cfg.Queue))
-		}
-		return
+		return false, ErrClosed
+	case p.queue.n >= p.cfg.Queue:
+		p.lost++
+		return false, errFull
 	}
 	p.stateLoss()
 	p.push(e)
@@ -219,11 +231,7 @@ func (p *Publisher) record(e *event.Event, done func(error)) {
 		p.waiters = append(p.waiters, waiter{p.seq, done})
 		p.urgent = true
 	}
-	wake := p.queue.n >= p.wakeAt || p.urgent
-	p.mu.Unlock()
-	if wake {
-		p.signal()
-	}
+	return p.queue.n >= p.wakeAt || p.urgent, nil
 }
 
 // stateLoss puts a "lost" record in the place of what was lost. Call with mu.

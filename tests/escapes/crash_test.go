@@ -86,6 +86,13 @@ func TestSupervisorCrashes(t *testing.T) {
 			func(t *testing.T, g *trial.Ground, pid int) {
 				plant(t, g, pid, "pipeline.(*window).seal", nilDereference)
 			}},
+		// Where it is recovered it is recorded, by the same way: reeve does not hang there.
+		{
+			"panic in a record", `(?s)bug: a call could not be judged.*\npanic: runtime error: invalid memory address or nil pointer dereference.*pipeline\.\(\*Publisher\)\.push`,
+			func(t *testing.T, g *trial.Ground, pid int) {
+				plant(t, g, pid, "pipeline.(*Publisher).push", nilDereference)
+			},
+		},
 	} {
 		t.Run("K17/"+c.name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
