@@ -200,3 +200,25 @@ func TestSupervisorStopped(t *testing.T) {
 		}
 	})
 }
+
+// TestEndAtOnce: when the command has ended on its terminal, so has reeve: nobody
+// holds the terminal for which reeve would wait. The best of some tries, as the
+// machine may be busy.
+func TestEndAtOnce(t *testing.T) {
+	const wait = time.Second // half of what reeve waits for one who holds it
+	best := time.Minute
+	for range 5 {
+		g := trial.NewGround(t, false)
+		s := open(t, g, g.Command(trial.Options{Flags: []string{"--ask", "tty"}}, "/bin/sh", "-c", "echo be''gan; read line")...)
+		s.expect("began")
+		began := time.Now()
+		s.write("\n")
+		if got := s.wait(); got != 0 {
+			t.Fatalf("status %d: %q", got, s.text())
+		}
+		if best = min(best, time.Since(began)); best < trial.Patience(wait) {
+			return
+		}
+	}
+	t.Errorf("the end of a command takes %v", best)
+}

@@ -1,6 +1,7 @@
 package escapes_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,32 +59,84 @@ func waitFor(t *testing.T, limit time.Duration, done func() bool) bool {
 }
 
 // TestSupervisorSignals: nobody below signals the supervisor (K07). The parent
-// of the victim is reeve itself, or its first process.
+// of the victim is reeve's first process; of that one the parent is reeve itself.
 func TestSupervisorSignals(t *testing.T) {
 	// Signals to threads are left to Landlock's scope where it holds, which tells
 	// nobody: the answer is EPERM and the stream has no record of it.
-	// Signal 0 asks whether one may; SIGCONT to one that runs changes nothing.
-	// A shell of the same user is the parent natively.
-	o := trial.Options{Wrap: []string{"/bin/sh", "-c", `"$@"; exit $?`, "sh"}}
+	// Natively a shell of the same user is the parent, and another its parent: they
+	// end by the signal, and say so by the status.
+	o := trial.Options{Wrap: []string{"/bin/sh", "-c", `/bin/sh -c '"$@"; exit $?' sh "$@"; echo shell $?`, "sh"}}
+	const no = `ret=-1 errno=1\b`
 	var rows []row
 	for _, c := range []struct {
-		name string
-		argv []string
+		name, native string
+		nr           int
+		words        []any
 	}{
-		{"kill nothing", call(unix.SYS_KILL, "ppid", 0)},
-		{"kill", call(unix.SYS_KILL, "ppid", int(unix.SIGCONT))},
-		{"tgkill", call(unix.SYS_TGKILL, "ppid", "ppid", int(unix.SIGCONT))},
-		{"tkill", call(unix.SYS_TKILL, "ppid", int(unix.SIGCONT))},
-		{"high bits", call(unix.SYS_KILL, "ppid", "0x100000012")},
+		{"kill nothing", succeeded, unix.SYS_KILL, []any{"ppid", 0}},
+		{"kill", succeeded, unix.SYS_KILL, []any{"ppid", int(unix.SIGCONT)}},
+		{"kill term", "shell 143", unix.SYS_KILL, []any{"ppid", int(unix.SIGTERM)}},
+		{"kill kill", "shell 137", unix.SYS_KILL, []any{"ppid", int(unix.SIGKILL)}},
+		{"tgkill", succeeded, unix.SYS_TGKILL, []any{"ppid", "ppid", int(unix.SIGCONT)}},
+		{"tgkill term", "shell 143", unix.SYS_TGKILL, []any{"ppid", "ppid", int(unix.SIGTERM)}},
+		{"tkill", succeeded, unix.SYS_TKILL, []any{"ppid", int(unix.SIGCONT)}},
+		{"tkill kill", "shell 137", unix.SYS_TKILL, []any{"ppid", int(unix.SIGKILL)}},
+		{"high bits", succeeded, unix.SYS_KILL, []any{"ppid", "0x100000012"}},
 	} {
-		r := row{id: "K07", name: c.name, opt: o, argv: c.argv, want: `ret=-1 errno=(1|3|13)\b`}
+		r := row{id: "K07", name: c.name, opt: o, argv: call(c.nr, c.words...), native: c.native, want: no, after: tookNone}
 		// The scope is Landlock's since ABI 6.
-		if c.argv[1] == strconv.Itoa(unix.SYS_KILL) || !trial.KernelSince(6, 12) {
+		if c.nr == unix.SYS_KILL || !trial.KernelSince(6, 12) {
 			r.deny = &trial.Denial{Ops: []string{"signal"}, Errno: "EPERM"}
 		}
 		rows = append(rows, r)
 	}
 	run(t, rows)
+}
+
+// tookNone requires that reeve ended by the victim's failure, and not by a signal.
+func tookNone(t *testing.T, _ *trial.Ground, r *trial.Result, supervised bool) {
+	if supervised && !strings.HasSuffix(r.Stdout, "shell 1\n") {
+		t.Errorf("reeve did not end by itself: %s", r.Text())
+	}
+}
+
+// TestPidfdSignals: nor by a descriptor of the process, to its init or to reeve
+// itself, whose number the record of the session's own start does not tell: it is in
+// the status of init (K07).
+func TestPidfdSignals(t *testing.T) {
+	o := trial.Options{Wrap: []string{"/bin/sh", "-c", `/bin/sh -c '"$@"; exit $?' sh "$@"; echo shell $?`, "sh"}}
+	const grand = `$(sed -n 's/^PPid:.//p' /proc/$PPID/status)`
+	var rows []row
+	for _, c := range []struct {
+		name, whom, native string
+		sig                unix.Signal
+	}{
+		{"init, nothing", "$PPID", `424 last 0 0 0: ret=0`, 0},
+		{"init, term", "$PPID", "shell 143", unix.SIGTERM},
+		{"init, kill", "$PPID", "shell 137", unix.SIGKILL},
+		{"init, stop", "$PPID", `424 last 18 0 0: ret=0`, unix.SIGCONT},
+		{"reeve, nothing", grand, `424 last 0 0 0: ret=0`, 0},
+		{"reeve, cont", grand, `424 last 18 0 0: ret=0`, unix.SIGCONT},
+	} {
+		line := fmt.Sprintf(`printf 'keep 434 %%d 0\n424 last %d 0 0\n' "%s" | {victim} batch`, c.sig, c.whom)
+		rows = append(rows, row{
+			id: "K07", name: c.name, opt: o, argv: []string{"/bin/sh", "-c", line}, native: c.native,
+			want: `(?s)keep 434 \d+ 0: ret=[0-9]+.*424 last \d+ 0 0: ret=-1 errno=1\b`,
+			deny: &trial.Denial{Ops: []string{"signal"}, Syscalls: []string{"pidfd_send_signal"}, Errno: "EPERM"},
+		})
+	}
+	run(t, rows)
+	// Killing reeve itself by each of the ways: its own number is an outsider's here.
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		for _, nr := range []int{unix.SYS_KILL, unix.SYS_TKILL} {
+			g := trial.NewGround(t, nobody)
+			line := fmt.Sprintf(`{victim} call %d "%s" 15`, nr, grand)
+			r := g.Supervised(trial.Options{}, "/bin/sh", "-c", line)
+			if r.Status != 1 || !strings.Contains(r.Stdout, "ret=-1 errno=1\n") {
+				t.Errorf("call %d: status %d: %s", nr, r.Status, r.Text())
+			}
+		}
+	})
 }
 
 // TestSupervisorDies: kill -9 of reeve ends the tree, keeps the secret, and

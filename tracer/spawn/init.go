@@ -116,6 +116,9 @@ func (i *initProcess) run() {
 	i.pid.Store(int64(f.pid))
 	i.early.deliver(f.pid)
 	i.reap()
+	if i.slave >= 0 { // the last hold of it: what the command wrote has an end
+		unix.Close(i.slave)
+	}
 	i.kept.detach()
 	// Before the supervisor knows: that it hangs up then must not be taken for its
 	// death, for which all processes of the machine are looked through.
