@@ -12,7 +12,7 @@ import (
 //go:embed data/grounds.toml
 var groundsText string
 
-//go:embed data/secrets.toml
+//go:embed data/secretfiles.toml
 var secretsText string
 
 //go:embed data/protected.toml
@@ -49,7 +49,7 @@ type tables struct {
 // ground is what a special stands for.
 type ground struct{ read, write, list []string }
 
-// secretGroup is one table of secrets.toml.
+// secretGroup is one table of secretfiles.toml.
 type secretGroup struct {
 	reason                       string
 	deny, pass, files, passFiles []string

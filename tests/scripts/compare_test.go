@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -38,6 +39,11 @@ type script struct {
 	want    string
 	timeout time.Duration
 	userOff bool // the tool is not for other users on this machine
+	// calm requires that nothing is denied, and nobody asked.
+	calm bool
+	// host are directories of the home, the caches of tools, in which the session
+	// changes nothing, and where the native run is to have left something.
+	host []string
 }
 
 func (s script) test(t *testing.T) {
@@ -62,7 +68,7 @@ func (s script) compare(t *testing.T, nobody bool) {
 	if native.Status != 0 || !strings.Contains(native.Stdout, s.want) {
 		t.Fatalf("control: status %d, output lacks %q: %s", native.Status, s.want, native.Text())
 	}
-	before := s.tree(t, g)
+	before, host := tree(t, filepath.Join(g.Workspace, "w"), s.ignore), s.caches(t, g)
 	got := s.once(t, g, g.Supervised)
 	if got.Status != native.Status {
 		t.Errorf("status %d, natively %d", got.Status, native.Status)
@@ -74,14 +80,19 @@ func (s script) compare(t *testing.T, nobody bool) {
 			t.Errorf("%s differs:\nunder reeve: %s\nnatively: %s", out.name, out.got, out.want)
 		}
 	}
-	for _, line := range differences(before, s.tree(t, g)) {
+	for _, line := range differences(before, tree(t, filepath.Join(g.Workspace, "w"), s.ignore)) {
 		t.Errorf("file tree differs: %s", line)
 	}
-	for i, e := range trial.Denials(got.Events) {
+	say := t.Logf
+	if s.calm {
+		say = t.Errorf
+	}
+	for i, e := range slices.DeleteFunc(got.Events, func(e trial.Event) bool { return e.Action != "deny" && e.Op != "ask" }) {
 		if i < 10 {
-			t.Logf("denied: %v", &e)
+			say("denied: %v", &e)
 		}
 	}
+	s.untouched(t, g, host)
 	t.Logf("native %v, reeve %v, %d events", native.Took.Round(time.Millisecond), got.Took.Round(time.Millisecond), len(got.Events))
 }
 
@@ -112,11 +123,37 @@ func (s script) masked(out string) string {
 	return regexp.MustCompile(s.mask).ReplaceAllString(out, "~")
 }
 
-// tree states kind, mode, owner and content of everything below w.
-func (s script) tree(t *testing.T, g *trial.Ground) map[string]string {
+// caches are the host's after the native run, which is the control: it uses them.
+func (s script) caches(t *testing.T, g *trial.Ground) map[string]map[string]string {
 	t.Helper()
-	w := filepath.Join(g.Workspace, "w")
+	out := map[string]map[string]string{}
+	for _, dir := range s.host {
+		if out[dir] = tree(t, filepath.Join(g.Home, dir), ""); len(out[dir]) < 2 {
+			t.Fatalf("control: nothing is in ~/%s", dir)
+		}
+	}
+	return out
+}
+
+// untouched requires that the host's caches are as they were.
+func (s script) untouched(t *testing.T, g *trial.Ground, was map[string]map[string]string) {
+	t.Helper()
+	for dir, before := range was {
+		for _, line := range differences(before, tree(t, filepath.Join(g.Home, dir), "")) {
+			t.Errorf("the host's ~/%s was changed: %s", dir, line)
+		}
+	}
+}
+
+// tree states kind, mode, owner and content of everything below w; of files whose
+// name matches ignore not the content.
+func tree(t *testing.T, w, ignore string) map[string]string {
+	t.Helper()
 	out := map[string]string{}
+	var skip *regexp.Regexp
+	if ignore != "" {
+		skip = regexp.MustCompile(ignore)
+	}
 	err := filepath.WalkDir(w, func(path string, _ os.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -137,7 +174,7 @@ func (s script) tree(t *testing.T, g *trial.Ground) map[string]string {
 				return err
 			}
 			content = fmt.Sprintf("%d bytes %x", len(data), sha256.Sum256(data))
-			if s.ignore != "" && regexp.MustCompile(s.ignore).MatchString(rel) {
+			if skip != nil && skip.MatchString(rel) {
 				content = "ignored"
 			}
 		case syscall.S_IFLNK:

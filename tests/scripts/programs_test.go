@@ -3,6 +3,7 @@ package scripts_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestGit(t *testing.T) {
 		}
 	}
 	script{
-		name: "git work", needs: []string{"git"}, prepare: files, ignore: ignore, want: "second",
+		name: "git work", calm: true, needs: []string{"git"}, prepare: files, ignore: ignore, want: "second",
 		text: gitEnv + `
 git init -q -b main . && git add -A && git commit -q -m first && git status --short && echo more >> src/f1.txt
 git status --short && git commit -q -am second && git log --stat --oneline && git branch topic && git switch -q topic
@@ -48,12 +49,56 @@ git tag v1 && git gc -q && git fsck && git log --graph --oneline --all && git ls
 `,
 	}.test(t)
 	script{
-		name: "git clone --local", needs: []string{"git"}, prepare: files, ignore: ignore, want: "first",
+		name: "git clone --local", calm: true, needs: []string{"git"}, prepare: files, ignore: ignore, want: "first",
 		text: gitEnv + `
 git init -q -b main one && mv src one/ && git -C one add -A && git -C one commit -q -m first
 git clone -q --local one two && git -C two log --oneline && git -C two status --short --branch && echo x > two/x && git -C two add x && git -C two commit -q -m x
 git -C one pull -q ../two main && git -C one log --oneline
 `,
+	}.test(t)
+}
+
+// TestGitBefore: ordinary work in repositories that stood there before the session
+// touches nothing protected and asks nobody; one is this project's own.
+func TestGitBefore(t *testing.T) {
+	const ignore = `\.git/(index|ORIG_HEAD|FETCH_HEAD)$|\.git/objects/(pack|info)/`
+	host := func(t *testing.T, dir, text string) {
+		cmd := exec.Command("/bin/sh", "-c", gitEnv+text)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("prepare a repository: %v\n%s", err, out)
+		}
+	}
+	script{
+		name: "standing repository", calm: true, needs: []string{"git"}, ignore: ignore, want: "side", text: gitEnv + `
+echo more >> src/f1.txt && git status --short && git add -A && git commit -q -m second && git diff HEAD~1 --stat && git branch topic && git switch -q topic
+echo topic > src/t.txt && git add . && git commit -q -m topic && git switch -q main && echo m > src/m.txt && git add . && git commit -q -m m
+git merge -q --no-edit topic && echo stash >> src/f2.txt && git stash -q && git stash list | wc -l && git stash pop -q && git checkout -q src/f2.txt
+git switch -q -c side HEAD~1 && echo side > src/s.txt && git add . && git commit -q -m side && git rebase -q main && git tag v1 && git tag -a v2 -m v2
+git rm -q src/f3.txt && git mv src/f4.txt src/g4.txt && git commit -q -m moved && git revert --no-edit HEAD > /dev/null
+git gc -q && git fsck && git blame src/f1.txt | wc -l && git log --graph --format=%s --all && git ls-files -s | wc -l
+git branch -q -d topic && git notes add -m note && git archive HEAD | tar t | wc -l
+`,
+		prepare: func(t *testing.T, _ *trial.Ground, w string) {
+			for i := range 30 {
+				put(t, fmt.Sprintf("%s/src/f%d.txt", w, i), strings.Repeat(fmt.Sprintf("line %d\n", i), 20))
+			}
+			host(t, w, "git init -q -b main . && git add -A && git commit -q -m first")
+		},
+	}.test(t)
+	script{
+		name: "own repository", calm: true, needs: []string{"git"}, ignore: `\.git/(index|packed-refs|objects/.*)$`, want: "tracer", timeout: 4 * time.Minute,
+		text: gitEnv + `
+git clone -q --local one two && cd two && git log --oneline | wc -l && git status --short --branch && ls && git ls-files -s | wc -l
+echo x > x && git add x && git commit -q -m x && git diff HEAD~1 --stat && git -C ../one pull -q ../two && git -C ../one log --format=%s -1
+git grep -c 'package gate' -- tracer/gate/gate.go && git switch -q -c other && git stash list && git worktree add -q ../three HEAD && ls ../three | wc -l
+`,
+		prepare: func(t *testing.T, _ *trial.Ground, w string) {
+			if _, err := os.Lstat(filepath.Join(source(t), ".git")); err != nil {
+				trial.Skip(t, "repository", "this source is no clone of a repository")
+			}
+			host(t, w, "git -c safe.directory='*' clone -q --no-hardlinks '"+source(t)+"' one")
+		},
 	}.test(t)
 }
 
