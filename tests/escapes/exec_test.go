@@ -168,6 +168,16 @@ func TestPrograms(t *testing.T) {
 			native: `^$|.`, want: `.`, many: true, deny: &trial.Denial{Ops: []string{"exec"}, Errno: "*"}, after: func(t *testing.T, g *trial.Ground, r *trial.Result, supervised bool) {
 				ran(20)(t, g, r, supervised)
 			}},
+		{id: "X16", name: "denied file as code", opt: policy, argv: []string{"map-code", "mmap", "{ws}/p2/x/tool"}, native: `code: ret=0`,
+			want: `open: ` + refused, deny: openDenied("{ws}/p2/x/tool")},
+		{id: "X16", name: "mprotect", argv: []string{"map-code", "mprotect", "{outside}/tool"}, native: `code: ret=0`,
+			want: `open: ` + refused, deny: openDenied("{outside}/tool")},
+		{id: "X16", name: "allowed file, written", argv: []string{"map-code", "written", "{victim}"}, native: `code: ret=0`, want: `code: ret=0`},
+		{id: "X16", name: "memory", argv: []string{"map-code", "memory"}, native: `code: ret=0`, want: `code: ret=0`}, // nobody holds it, see doctor
+		{id: "X17", name: "library by a rule", root: true, opt: policy, prepare: denyingLibrary, argv: preload("{ws}/lib.so"),
+			native: `r-xp[^\n]*lib\.so`, want: `cannot be preloaded`, deny: openDenied("{ws}/lib.so")},
+		{id: "X17", name: "library allowed", opt: policy, prepare: library("{ws}/p2/lib.so"), argv: preload("{ws}/p2/lib.so"),
+			native: `r-xp[^\n]*lib\.so`, want: `r-xp[^\n]*lib\.so`},
 		{id: "X12", name: "vfork open", argv: []string{"vfork", "open", "{secret}"}, deny: openDenied("{secret}")},
 	})
 	// Named by the launch itself: reeve says 126, and runs nothing.
@@ -178,6 +188,34 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("launch of a denied program: status %d, want 126: %s", r.Status, r.Text())
 		}
 	})
+}
+
+// library puts a copy of one of the system's onto the ground.
+func library(to string) func(*testing.T, *trial.Ground) {
+	return func(t *testing.T, g *trial.Ground) {
+		t.Helper()
+		b, err := os.ReadFile("/lib/x86_64-linux-gnu/libc.so.6")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(g.Expand(to), b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// denyingLibrary denies a library as a program, which its loader is then not let read.
+func denyingLibrary(t *testing.T, g *trial.Ground) {
+	library("{ws}/lib.so")(t, g)
+	text := trial.TrialPolicy + "[permissions.trial.exec]\n\"" + g.Expand("{ws}/lib.so") + "\" = \"deny\"\n"
+	if err := os.WriteFile(g.Expand("{base}/policy.toml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// preload has a loader take a library along, and shows what is mapped then.
+func preload(path string) []string {
+	return []string{"/bin/sh", "-c", "LD_PRELOAD=" + path + " exec /bin/cat /proc/self/maps"}
 }
 
 func script(text string) func(*testing.T, *trial.Ground) {

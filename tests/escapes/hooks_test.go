@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,12 +44,12 @@ func TestHooks(t *testing.T) {
 	if trial.Engine() != "lsm" {
 		trial.Skip(t, "lsm", "only the hooks of the engine lsm see it")
 	}
-	port, secret := listenTCP(t), openDenied("{secret}")
+	port, udp, secret := listenTCP(t), listenUDP(t), openDenied("{secret}")
 	ring, space := opens("io_uring"), opens("namespace", "chroot")
 	apart := line(unix.SYS_UNSHARE, unix.CLONE_NEWNS)
 	private := line(unix.SYS_MOUNT, "s:none", "s:/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
 	read := func(path string) []string { return append([]string{"cat"}, line(unix.SYS_OPEN, "s:"+path, 0)...) }
-	const no = `uring: ret=-1 errno=(1|13|18)\b`
+	const no, shut = `uring: ret=-1 errno=(1|13|18)\b`, `ret=-1 errno=(1|13)\n`
 	const went = `^\d+ [^ ]+: ret=0 errno=0\n[^$]*` // the first of the steps
 	rows := []row{
 		{id: "A03", name: "open", prepare: ring, argv: []string{"uring", "open", "{secret}"}, want: no, deny: secret},
@@ -58,8 +59,10 @@ func TestHooks(t *testing.T) {
 		{id: "A03", name: "rename", prepare: ring, argv: []string{"uring", "rename", "{secret}", "{ws}/taken"}, want: no,
 			deny: &trial.Denial{Ops: []string{"rename"}, Path: "{secret}", Errno: "*"}},
 		{id: "A03", name: "allowed", prepare: ring, argv: []string{"uring", "open", "{ok}"}, native: "ordinary", want: "ordinary"},
-		{id: "A04", name: "send", prepare: ring, argv: []string{"uring", "send", port.text()}, want: no,
-			deny: &trial.Denial{Ops: []string{"connect"}, Errno: "*"}, after: port.counted(true)},
+		{id: "A04", name: "sockets", prepare: ring, argv: []string{"uring", "net", port.text(), udp.text()},
+			native: `sockets: ret=0[^$]*connect: ret=0[^$]*send: ret=5[^$]*bind: ret=0[^$]*sendmsg: ret=5`,
+			want:   `sockets: ret=0 errno=0\npackets: ` + shut + `connect: ` + shut + `send: ret=-1 errno=32\nbind: ` + shut + `sendmsg: ` + shut,
+			deny:   &trial.Denial{Ops: []string{"connect"}, Errno: "*"}, many: true, after: netDenied(port, udp)},
 		// The supervisor makes no link for a task whose names may be others.
 		{id: "P13", name: "link in another namespace", prepare: space, argv: steps(apart, line(unix.SYS_LINK, "s:.env", "s:x")),
 			native: `\.env s:x: ret=0`, want: went + `\.env s:x: ` + refused, deny: &trial.Denial{Ops: []string{"link"}}},
@@ -75,6 +78,44 @@ func TestHooks(t *testing.T) {
 	for _, r := range rows { // each is a hook of its own: no sample of them
 		r.opt, r.root = underOpened, true
 		t.Run(r.id+"/"+r.name, func(t *testing.T) { tiers(t, true, func(t *testing.T, nobody bool) { r.try(t, nobody) }) })
+	}
+	t.Run("P14/mount allowed", openMount)
+}
+
+// netDenied says that nothing came to either, and that each is recorded.
+func netDenied(tcp, udp *outsider) func(*testing.T, *trial.Ground, *trial.Result, bool) {
+	return func(t *testing.T, g *trial.Ground, r *trial.Result, supervised bool) {
+		tcp.counted(true)(t, g, r, supervised)
+		udp.counted(true)(t, g, r, supervised)
+		for _, op := range []string{"socket", "bind", "send"} {
+			if supervised {
+				trial.SomeDenial(t, r.Events, trial.Denial{Ops: []string{op}, Errno: "*"})
+			}
+		}
+	}
+}
+
+// openMount: where a policy lets a session mount, what it mounts has the path that it
+// gives it; policy check warns of it, and the session is stamped with it (P14).
+func openMount(t *testing.T) {
+	g := trial.NewGround(t, false)
+	opens("mount", "namespace")(t, g)
+	if checked := g.Verb("policy", "check", g.Expand("{base}/opened.toml")); !strings.Contains(checked.Text(), "lets the session use [mount namespace]") {
+		t.Errorf("policy check does not say it: %s", checked.Text())
+	}
+	cat := append([]string{"cat"}, line(unix.SYS_OPEN, "s:p2/x/f", 0)...)
+	r := g.Supervised(underOpened, steps(line(unix.SYS_UNSHARE, unix.CLONE_NEWNS), line(unix.SYS_MOUNT, "s:none", "s:/", 0, unix.MS_REC|unix.MS_PRIVATE, 0),
+		cat, line(unix.SYS_MOUNT, "s:p1", "s:p2", 0, unix.MS_BIND, 0), cat)...)
+	if !regexp.MustCompile(`f 0: ret=-1 errno=13\n[^$]*p1 s:p2 0 \d+ 0: ret=0 errno=0\n`).MatchString(r.Text()) {
+		t.Errorf("output: %s", r.Text())
+	}
+	// By its path what is mounted there now is the denied file.
+	trial.SomeDenial(t, r.Events, trial.Denial{Ops: []string{"open"}, Path: g.Expand("{ws}/p2/x/f")})
+	if n := len(trial.Denials(r.Events)); n != 2 {
+		t.Errorf("%d denials, want 2", n)
+	}
+	if list := g.Verb("sessions", "--json"); !strings.Contains(list.Stdout, "a session that may mount can give a directory another path") {
+		t.Errorf("the session does not say it: %s", list.Text())
 	}
 }
 

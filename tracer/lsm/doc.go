@@ -31,6 +31,26 @@
 // there the hooks refuse whatever they cannot judge for sure. Namespaces,
 // mounts, bpf and their like are closed unless the policy opens them.
 //
+// # Hooks that there is no need for
+//
+//   - inode_setattr, for times: every call that sets them (utime, utimes, futimesat,
+//     utimensat, a null path included) is notified under every policy, foreign
+//     numbers of them are killed, and a ring of io_uring has no such operation; see
+//     TestRingOps, which fails where a kernel's rings can do more than was read
+//     through. The hook itself has no mount, so no path, and the kernel calls it for
+//     much else. Modes, owners and lengths have hooks of their own.
+//   - bprm_check_security: every file that an execve reads as a program (what was
+//     asked for, interpreters of scripts and of binfmt_misc, the loader) is opened
+//     for it, by whatever descriptor or name, and file_open holds that.
+//   - unix_stream_connect and unix_may_send come after socket_connect and
+//     socket_sendmsg, which see every connect and every message that names an
+//     address, those of a ring among them, and refuse what the gate does not make
+//     itself. A message that names none goes where a connect went. (sendmmsg leaves
+//     out the second of two messages to one address, after the first was let be.)
+//
+// Grants are for files: thread, device, inode. A destination needs none, since the
+// gate makes the connection that was answered yes, with the address that it read.
+//
 // # Records
 //
 // Denials have a ring of their own, so that a flood of what is allowed cannot
@@ -41,7 +61,9 @@
 // its own exit from its fork on, which so is never lost.
 //
 // With Config.Numbers a record stays in its ring until it is on the bus, so that
-// none is lost with this process (package ring). What takes room is then what the
+// none is lost with this process (package ring). A path of more than 4,095 bytes is
+// refused unless nothing is held at all; the record then has the end of it, and says
+// so (Access.PathLong). What takes room is then what the
 // bus has not acknowledged yet, besides what was not read: a bus that comes up late,
 // or is slow, fills the rings as a slow reader does.
 //

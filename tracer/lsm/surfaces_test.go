@@ -180,3 +180,34 @@ func TestOpenSurfaces(t *testing.T) {
 		t.Errorf("refused: %v", got)
 	}
 }
+
+// lastRingOp is the last operation of io_uring that was read through for what it can
+// do to names, metadata and sockets, IORING_OP_PIPE of Linux 6.16. Such are OPENAT and
+// OPENAT2 (held at file_open), RENAMEAT, UNLINKAT, MKDIRAT, SYMLINKAT, LINKAT (path_…),
+// SETXATTR and FSETXATTR (inode_setxattr), SOCKET, CONNECT, BIND, LISTEN (socket_…),
+// SENDMSG, SEND and their ZC forms (socket_sendmsg where they name an address) and
+// STATX (inode_getattr). FALLOCATE and FTRUNCATE take a descriptor that is open for
+// writing. None sets times, modes or owners, none executes.
+const lastRingOp = 62
+
+// TestRingOps: this kernel's rings can do nothing that was not read through.
+func TestRingOps(t *testing.T) {
+	params := make([]byte, 120) // struct io_uring_params
+	ring, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
+	if errno != 0 {
+		if strings.Contains(os.Getenv("REQUIRE"), "lsm") {
+			t.Fatalf("REQUIRE=lsm, but no ring: %v", errno)
+		}
+		t.Skipf("no ring here: %v", errno)
+	}
+	defer unix.Close(int(ring))
+	const registerProbe, ops = 8, 256
+	probe := make([]byte, 16+8*ops) // struct io_uring_probe: last_op, ops_len, …
+	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, ring, registerProbe, uintptr(unsafe.Pointer(&probe[0])), ops, 0, 0); errno != 0 {
+		t.Fatal(errno)
+	}
+	t.Logf("the last operation is %d", probe[0])
+	if probe[0] > lastRingOp || probe[0] < 30 {
+		t.Errorf("the last operation of a ring is %d, those up to %d were read through: see what is new, which hook holds it, and say so here", probe[0], lastRingOp)
+	}
+}

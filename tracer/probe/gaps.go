@@ -26,7 +26,6 @@ var gaps = []Gap{
 	{[]string{"N10"}, "a socket that somebody outside passes to the session over a socket it may use; files are judged", []string{LSM}},
 	{[]string{"P13", "P14"}, "a hard link or bind mount from before the session: it is judged by the name that it is opened by", everyEngine},
 	{[]string{"X16"}, "code that a program makes in its own memory", everyEngine},
-	{[]string{"X16", "X17"}, "a library that may be read and not run, mapped to be run", withoutLSM},
 	{[]string{"X21"}, "a copy of a denied program with a byte changed, where the session may run what it writes", everyEngine},
 	{[]string{"X01", "X14"}, "a denied program below a directory that the session can write, raced to run", []string{Unotify}},
 	{[]string{"X02"}, "the words of a static program that another thread changes, before its first guarded call", []string{Unotify}},

@@ -339,6 +339,43 @@ static int run_spawn(int argc, char **argv)
 	return 0;
 }
 
+/* Maps the first page of PATH as code. */
+static int run_map_code(int argc, char **argv)
+{
+	int fd, private = MAP_PRIVATE, rx = PROT_READ | PROT_EXEC;
+	char *m;
+
+	if (argc < 2)
+		return 64;
+	if (!strcmp(argv[1], "memory")) {
+		m = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			 private | MAP_ANONYMOUS, -1, 0);
+		if (m == MAP_FAILED)
+			die("mmap");
+		m[0] = 1;
+		report("code", mprotect(m, 4096, rx));
+		return 0;
+	}
+	if (argc < 3)
+		return 64;
+	fd = open(argv[2], O_RDONLY);
+	report("open", fd < 0 ? -1 : 0);
+	if (fd < 0)
+		return 1;
+	if (!strcmp(argv[1], "mmap")) {
+		m = mmap(NULL, 4096, rx, private, fd, 0);
+		report("code", m == MAP_FAILED ? -1 : 0);
+		return 0;
+	}
+	m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, private, fd, 0);
+	if (m == MAP_FAILED)
+		die("mmap");
+	if (!strcmp(argv[1], "written"))
+		m[0] = 1;
+	report("code", mprotect(m, 4096, rx));
+	return 0;
+}
+
 const struct technique exec_techniques[] = {
 	{ "ran", run_ran, "" },
 	{ "exec-flip", run_exec_flip, "N GOOD BAD" },
@@ -350,5 +387,6 @@ const struct technique exec_techniques[] = {
 	{ "exec-fd", run_exec_fd, "empty|proc|memfd|memfd-proc PATH" },
 	{ "vfork", run_vfork, "open PATH | connect PORT" },
 	{ "spawn", run_spawn, "N VICTIM" },
+	{ "map-code", run_map_code, "mmap|mprotect|written PATH | memory" },
 	{ 0 },
 };

@@ -8,15 +8,19 @@
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define ENTRIES 8
 #define OP_SOCKET 45 /* IORING_OP_SOCKET, Linux 5.19 */
+#define OP_BIND	  56 /* IORING_OP_BIND, Linux 6.11 */
 
 struct ring {
 	int fd;
@@ -117,33 +121,62 @@ static long do_open(struct ring *r, const char *path, int newer)
 	return ring_do(r, &s);
 }
 
-static long do_connect(struct ring *r, int port, int send)
+static long do_socket(struct ring *r, int family, int type)
+{
+	struct io_uring_sqe s = { .opcode = OP_SOCKET,
+				  .fd = family,
+				  .off = (unsigned)type };
+
+	return ring_do(r, &s);
+}
+
+/*
+ * Sockets that the ring makes, and what it does with each: it connects and sends
+ * there, binds, sends a datagram; it also makes one of packets.
+ */
+static int do_net(struct ring *r, int port, int udp)
 {
 	struct sockaddr_in sin = {
 		.sin_family = AF_INET,
 		.sin_port = htons((uint16_t)port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
-	struct io_uring_sqe s = { .opcode = OP_SOCKET,
-				  .fd = AF_INET,
-				  .off = 1 /* SOCK_STREAM */ };
-	long fd = ring_do(r, &s);
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct sockaddr_in to = sin;
+	struct iovec text = { (void *)"hello", 5 };
+	struct msghdr msg = { .msg_name = &to,
+			      .msg_namelen = sizeof(to),
+			      .msg_iov = &text,
+			      .msg_iovlen = 1 };
+	int a = (int)do_socket(r, AF_INET, SOCK_STREAM);
+	int b = (int)do_socket(r, AF_INET, SOCK_STREAM);
+	int c = (int)do_socket(r, AF_INET, SOCK_DGRAM);
+	struct io_uring_sqe connect = { .opcode = IORING_OP_CONNECT,
+					.fd = a,
+					.addr = (uintptr_t)&sin,
+					.off = sizeof(sin) };
+	struct io_uring_sqe send = { .opcode = IORING_OP_SEND,
+				     .fd = a,
+				     .addr = (uintptr_t) "hello",
+				     .len = 5 };
+	struct io_uring_sqe bind = { .opcode = OP_BIND,
+				     .fd = b,
+				     .addr = (uintptr_t)&any,
+				     .off = sizeof(any) };
+	struct io_uring_sqe sendmsg = { .opcode = IORING_OP_SENDMSG,
+					.fd = c,
+					.addr = (uintptr_t)&msg,
+					.len = 1 };
 
-	if (fd < 0)
-		return fd;
-	s = (struct io_uring_sqe){ .opcode = IORING_OP_CONNECT,
-				   .fd = (int)fd,
-				   .addr = (uintptr_t)&sin,
-				   .off = sizeof(sin) };
-	if (ring_do(r, &s) < 0)
-		return -1;
-	if (!send)
-		return fd;
-	s = (struct io_uring_sqe){ .opcode = IORING_OP_SEND,
-				   .fd = (int)fd,
-				   .addr = (uintptr_t) "hello",
-				   .len = 5 };
-	return ring_do(r, &s);
+	to.sin_port = htons((uint16_t)udp);
+	report("sockets", a < 0 || b < 0 || c < 0 ? -1 : 0);
+	report("packets", do_socket(r, AF_PACKET, SOCK_RAW) < 0 ? -1 : 0);
+	report("connect", ring_do(r, &connect));
+	signal(SIGPIPE, SIG_IGN);
+	report("send", ring_do(r, &send));
+	report("bind", ring_do(r, &bind));
+	report("sendmsg", ring_do(r, &sendmsg));
+	return 0;
 }
 
 static int run_uring(int argc, char **argv)
@@ -167,9 +200,10 @@ static int run_uring(int argc, char **argv)
 		s.off = (uintptr_t)argv[3];
 		s.len = (unsigned)AT_FDCWD;
 		ret = ring_do(&r, &s);
+	} else if (!strcmp(argv[1], "net") && argc > 3) {
+		return do_net(&r, (int)number(argv[2]), (int)number(argv[3]));
 	} else {
-		ret = do_connect(&r, (int)number(argv[2]),
-				 !strcmp(argv[1], "send"));
+		return 64;
 	}
 	report("uring", ret);
 	if (ret >= 0 && !strncmp(argv[1], "open", 4))
@@ -232,7 +266,7 @@ static int run_ring_use(int argc, char **argv)
 
 const struct technique uring_techniques[] = {
 	{ "uring", run_uring,
-	  "open|open2|unlink|rename|connect|send PATH|PORT [NEW]" },
+	  "open|open2|unlink|rename PATH [NEW] | net PORT UDP-PORT" },
 	{ "ring-hold", run_ring_hold, "FD CMD..." },
 	{ "ring-use", run_ring_use, "FD PATH" },
 	{ 0 },
