@@ -115,7 +115,8 @@ func TestSupervisorCrashes(t *testing.T) {
 					t.Errorf("a second after the fault these live: %v", g.Processes())
 				}
 				took := time.Since(faulted)
-				if status := trial.ExitStatus(cmd.Wait()); status != 2 {
+				// A dump can itself fault, behind what matters of it.
+				if status := trial.ExitStatus(cmd.Wait()); status != 2 && status != 128+int(syscall.SIGSEGV) {
 					t.Errorf("control: status %d, want 2, that of a Go program's dump", status)
 				}
 				if dump, err := os.ReadFile(said); err != nil || !matches(c.dump, string(dump)) {

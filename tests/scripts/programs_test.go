@@ -176,7 +176,7 @@ with ThreadPoolExecutor(32) as pool:
 E`,
 	}.test(t)
 	script{
-		// Opens in a row are held to one processor each for a moment.
+		// What a task may run on is left alone, whatever wakes it.
 		name: "processors", needs: []string{"/usr/bin/python3"}, want: "[True, True, True]",
 		text: `/usr/bin/python3 - <<'E'
 import os, subprocess, threading

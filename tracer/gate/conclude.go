@@ -59,7 +59,6 @@ func (w *worker) send(a answer) {
 	if a.hasFD {
 		unix.Close(a.fd)
 	}
-	w.lastPID, w.answered = w.n.PID, time.Now()
 	if err != nil && err != unix.ENOENT {
 		w.g.cfg.Log.Error("answer a notification", "error", err)
 		_ = l.Fail(id, unix.EACCES)
@@ -79,25 +78,7 @@ func (w *worker) hand(a answer) error {
 			}
 		}()
 	}
-	if w.hurries() && w.seat.Take(int(w.n.PID)) {
-		defer func() {
-			if err := w.seat.Leave(); err != nil {
-				w.g.cfg.Log.Error("give a task its processors back", "error", err)
-			}
-		}()
-	}
 	return l.ReturnFD(id, a.fd, a.cloexec)
-}
-
-// hurry is how soon after an answer the next call of a task that does nothing else comes.
-const hurry = 20 * time.Microsecond
-
-// hurries says of a task that it opens one thing after the other. It has called again
-// before we sleep, and were we to wake it on another processor, each of us would
-// follow the other from one to the next. One that does something in between is
-// better woken where it can run at once.
-func (w *worker) hurries() bool {
-	return w.seat != nil && w.n.PID == w.lastPID && w.start.Sub(w.answered) < hurry
 }
 
 // own tells the hooks of what was made for the task, or had its content replaced.

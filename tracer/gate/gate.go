@@ -182,8 +182,6 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 	if err := g.cfg.Listener.SyncWakeUp(); err != nil {
 		g.cfg.Log.Debug("round trips will be slower", "error", err)
-	} else {
-		w.seat = new(proc.Seat)
 	}
 	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {

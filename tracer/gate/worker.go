@@ -20,11 +20,6 @@ type worker struct {
 	// inline is the receiver itself, which must not wait.
 	inline bool
 	buf    [proc.PathMax]byte
-	// seat, of a worker that is woken where its task runs, is for what it hands it.
-	seat *proc.Seat
-	// lastPID is the thread that was answered last, at answered.
-	lastPID  uint32
-	answered time.Time
 
 	n     *seccomp.Notification
 	call  *call
