@@ -58,7 +58,7 @@ func TestCompletionShells(t *testing.T) {
 				{[]string{"reeve", "run", "--engine", ""}, "auto lsm unotify"},
 				{[]string{"reeve", "run", "--policy", "events.g"}, files[shell]},
 			} {
-				args := append([]string{"-c", complete}, c.line...)
+				var args []string
 				if shell == "zsh" {
 					args = append([]string{"-f", "-c", complete, "zsh", script}, c.line...)
 				} else {
