@@ -72,10 +72,13 @@ func twin(m, o mounted) (policy.Twin, bool) {
 }
 
 // sameFile says whether both names still lead to one object: another mount may
-// stand over either.
+// stand over either. A server that does not answer is not asked.
 func sameFile(t policy.Twin) bool {
-	var a, b unix.Stat_t
-	return unix.Lstat(t.Path, &a) == nil && unix.Lstat(t.Other, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	var a, b unix.Statx_t
+	return unix.Statx(unix.AT_FDCWD, t.Path, flags, unix.STATX_INO, &a) == nil &&
+		unix.Statx(unix.AT_FDCWD, t.Other, flags, unix.STATX_INO, &b) == nil &&
+		a.Dev_major == b.Dev_major && a.Dev_minor == b.Dev_minor && a.Ino == b.Ino
 }
 
 func parseMounts(text string) ([]mounted, error) {
