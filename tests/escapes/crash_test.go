@@ -150,28 +150,30 @@ func TestPanicDenies(t *testing.T) {
 	}
 	tiers(t, false, func(t *testing.T, nobody bool) {
 		g := trial.NewGround(t, nobody)
-		// Words of the shell alone: while the fault lasts, no program starts.
-		const script = `try() { until test -e go$1; do :; done; { read word < ok.txt && echo read $word || echo refused; } > did$1 2>&1; }
-			try 1; exec 3> did2; until test -e go2; do :; done; { read word < ok.txt && echo read $word || echo refused; } >&3 2>&1; try 3`
+		// Words of the shell alone: while the fault lasts, no program starts. A file is
+		// made, too, since that is judged under a lock.
+		const script = `act() { { echo new > made$1 && echo new file || echo no file; }; read word < ok.txt && echo read $word || echo refused; }
+			try() { until test -e go$1; do :; done; act $1 > did$1 2>&1; }
+			try 1; exec 3> did2; until test -e go2; do :; done; act 2 >&3 2>&1; try 3`
 		cmd := start(t, g, g.Command(trial.Options{}, "/bin/sh", "-c", script))
-		step := func(n, want string) {
+		step := func(n, word, want string) {
 			t.Helper()
 			writeFile(t, g.Expand("{ws}/go"+n), "", 0o644)
-			if !waitFor(t, 10*time.Second, func() bool { return strings.HasSuffix(read(g, "ws/did"+n), "\n") }) {
-				t.Fatalf("step %s: nothing happens", n)
+			if !waitFor(t, 10*time.Second, func() bool { return strings.Count(read(g, "ws/did"+n), "\n") >= 2 }) {
+				t.Fatalf("step %s: nothing happens: %q", n, read(g, "ws/did"+n))
 			}
-			if got := read(g, "ws/did"+n); !strings.Contains(got, want) {
-				t.Errorf("step %s: %q, want %q", n, got, want)
+			if got := read(g, "ws/did"+n); !strings.Contains(got, word) || !strings.Contains(got, want) || exists(g.Expand("{ws}/made"+n)) != (word == "new file") {
+				t.Errorf("step %s: %q, want %q and %q", n, got, word, want)
 			}
 		}
-		step("1", "read ordinary")
+		step("1", "new file", "read ordinary")
 		if !waitFor(t, 10*time.Second, func() bool { return exists(g.Expand("{ws}/did2")) }) {
 			t.Fatal("control: step 2 does not begin")
 		}
 		restore := plant(t, g, cmd.Process.Pid, "supervisor/policy.(*Policy).Decide", nilDereference)
-		step("2", "refused")
+		step("2", "no file", "refused")
 		restore()
-		step("3", "read ordinary")
+		step("3", "new file", "read ordinary")
 		if status := trial.ExitStatus(cmd.Wait()); status != 0 {
 			t.Errorf("status %d", status)
 		}

@@ -46,10 +46,17 @@ func (w *worker) openScoped(out outcome, o opening) (outcome, error) {
 // lockTree takes the tree lock; the receiver does not wait for it.
 func (w *worker) lockTree() bool {
 	if w.inline {
-		return w.g.tree.TryLock()
+		w.holdsTree = w.g.tree.TryLock()
+		return w.holdsTree
 	}
 	w.g.tree.Lock()
+	w.holdsTree = true
 	return true
+}
+
+func (w *worker) unlockTree() {
+	w.holdsTree = false
+	w.g.tree.Unlock()
 }
 
 // maxLinks is the kernel's limit of symbolic links in one look-up.
@@ -77,7 +84,7 @@ func (w *worker) openNew(out outcome, name proc.Name, obj event.Object, o openin
 		return out, proc.ErrBlocks
 	}
 	release := func() {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		name.Close()
 	}
 	out.d = w.decide(&out.req)

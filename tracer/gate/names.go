@@ -142,13 +142,13 @@ func (w *worker) onName(req event.Request, dirfd int32, ptr uint64, act func(*pr
 	}
 	*entry = name.Object(path)
 	if entry.Kind != event.ObjectMissing && (req.Op == event.OpSymlink || req.Op == event.OpMknod) {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		name.Close()
 		return out, unix.EEXIST
 	}
 	out.d = w.decide(&out.req)
 	if w.continues(Tree) || out.d.Action != event.ActionAllow {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		name.Close()
 		return out, nil
 	}
@@ -158,12 +158,12 @@ func (w *worker) onName(req event.Request, dirfd int32, ptr uint64, act func(*pr
 		if err == nil {
 			w.beganAt(&request, d, &name)
 		}
-		w.g.tree.Unlock()
+		w.unlockTree()
 		name.Close()
 		return done(err)
 	}
 	out.undo = func() {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		name.Close()
 	}
 	return out, nil
@@ -240,7 +240,7 @@ func (w *worker) makeLink(req event.Request, fromfd int32, fromPtr uint64, tofd 
 		return out, err
 	}
 	release := func() {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		src.close()
 		name.Close()
 	}
@@ -347,7 +347,7 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 		return out, err
 	}
 	release := func() {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		p.close()
 	}
 	if !w.lockTree() {

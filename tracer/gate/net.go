@@ -136,15 +136,15 @@ func (w *worker) bind(req event.Request) (outcome, error) {
 // the tree lock no task can make it lead elsewhere meanwhile.
 func (w *worker) bindPath(out outcome, s *sock, a *proc.Sockaddr) (outcome, error) {
 	out.req.Object.Raw = a.Path
-	w.g.tree.Lock()
+	w.lockTree() // a bind is never the receiver's
 	name, err := w.view.Entry(unix.AT_FDCWD, a.Path, 0)
 	if err != nil {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		s.close()
 		return out, err
 	}
 	release := func() {
-		w.g.tree.Unlock()
+		w.unlockTree()
 		name.Close()
 		s.close()
 	}

@@ -43,6 +43,8 @@ type worker struct {
 	// changed says that an answer was to something else than the call is by now.
 	changed bool
 	left    []event.Request
+	// holdsTree says that the tree lock is ours, which a panic must not keep.
+	holdsTree bool
 }
 
 func (g *Gate) newWorker(inline bool) (*worker, error) {
@@ -93,6 +95,9 @@ func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant
 		if p := recover(); p != nil {
 			w.g.cfg.Log.Error("bug: a call could not be judged", "panic", p, "stack", string(debug.Stack()))
 			w.th = nil // released by now
+			if w.holdsTree {
+				w.unlockTree()
+			}
 			w.refuse(&event.Request{Op: event.OpUnknown, Syscall: w.g.callName(n)}, "internal error")
 			again = false
 		}
