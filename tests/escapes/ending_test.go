@@ -165,7 +165,7 @@ func TestEndingOnTerminal(t *testing.T) {
 	}
 }
 
-// TestSupervisorStopped: a reeve that is stopped lets nothing guarded pass, goes on
+// TestSupervisorStopped: a reeve that is stopped lets nothing pass that it guards, goes on
 // when it is continued, and when it is killed as it stands the tree dies (K17, K20).
 func TestSupervisorStopped(t *testing.T) {
 	tiers(t, false, func(t *testing.T, nobody bool) {
@@ -180,7 +180,8 @@ func TestSupervisorStopped(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // what was answered already
 		before := beats()
 		time.Sleep(500 * time.Millisecond)
-		if after := beats(); after != before {
+		hooked := trial.Engine() == "lsm" // which judge, whether reeve runs or not
+		if after := beats(); (after > before) != hooked {
 			t.Errorf("%d beats while reeve was stopped", after-before)
 		}
 		send(t, cmd, syscall.SIGCONT)
