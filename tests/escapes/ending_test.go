@@ -102,7 +102,13 @@ func send(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
 func TestEndingEarly(t *testing.T) {
 	tiers(t, false, func(t *testing.T, nobody bool) {
 		reached := 0
-		for after := 5 * time.Millisecond; after < 100*time.Millisecond; after += 3 * time.Millisecond {
+		later := func(after time.Duration) time.Duration {
+			if after < 100*time.Millisecond {
+				return after + 3*time.Millisecond
+			}
+			return 2 * after // a slow machine
+		}
+		for after := 5 * time.Millisecond; after < 100*time.Millisecond || reached == 0 && after < time.Minute; after = later(after) {
 			g := trial.NewGround(t, nobody)
 			cmd := start(t, g, g.Command(trial.Options{}, "/bin/sh", "-c", "trap 'exit 9' HUP; while :; do sleep 0.02; done"))
 			t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })

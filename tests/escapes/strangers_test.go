@@ -48,6 +48,11 @@ func TestStrangers(t *testing.T) {
 		{name: "send", prepare: listenInside, argv: []string{"send", "sendto", "unix", "PARENT/root{ws}/gram"}, deny: one("send", "{ws}/gram")},
 	}
 	for i := range rows {
+		// What the hooks judge nobody is told before: the kernel itself does not let
+		// a task look into init, and the look-up never comes as far as to a hook.
+		if trial.Engine() == "lsm" && strings.HasPrefix(rows[i].deny.Ops[0], "open") && rows[i].name != "handle" {
+			rows[i].opt.NoEvents = true
+		}
 		rows[i].argv = ofParent(rows[i].argv)
 	}
 	// The interpreter of a script, which the kernel opens.
