@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,65 @@ static int run_exec_swap(int argc, char **argv)
 	contested();
 	spawn_thread(swap_name, next);
 	usleep(10000);
+	return attempt(number(argv[1]));
+}
+
+static bool by_mapping;
+
+/* Writes a script's first line anew into the file that it stands in. */
+static void *rewrite(void *arg)
+{
+	(void)arg;
+	for (int i = 0;; i++) {
+		const char *text = i % 2 ? good : bad;
+		int fd = open(name, O_RDWR | O_CLOEXEC);
+		char *m = MAP_FAILED;
+
+		if (fd < 0 && errno == ETXTBSY)
+			continue; /* it is being run right now */
+		if (fd < 0)
+			die("open to rewrite");
+		if (by_mapping) {
+			m = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+			if (m == MAP_FAILED)
+				die("mmap");
+		}
+		/* As long as it is open for writing it cannot run: ETXTBSY. */
+		for (volatile int j = 0; j < i % 64 * 100; j++)
+			;
+		if (by_mapping)
+			munmap(memcpy(m, text, room), room);
+		else
+			pwrite(fd, text, room, 0);
+		close(fd);
+		moved();
+		usleep(i % 16 * 10);
+	}
+	return NULL;
+}
+
+/* The name is a script whose interpreter, GOOD or BAD, is written over in place. */
+static int run_exec_rewrite(int argc, char **argv)
+{
+	char *lines[2];
+	int fd;
+
+	if (argc < 6 || strlen(argv[4]) != strlen(argv[5]))
+		return 64;
+	by_mapping = !strcmp(argv[2], "map");
+	name = argv[3];
+	for (int i = 0; i < 2; i++)
+		if (asprintf(&lines[i], "#!%s ran\n", argv[4 + i]) < 0)
+			die("asprintf");
+	good = lines[0];
+	bad = lines[1];
+	room = strlen(good);
+	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	if (fd < 0 || write(fd, good, room) != (ssize_t)room)
+		die("write");
+	close(fd);
+	contested();
+	spawn_thread(rewrite, NULL);
 	return attempt(number(argv[1]));
 }
 
@@ -263,19 +323,23 @@ static int run_exec_fd(int argc, char **argv)
 		in = open(argv[2], O_RDONLY | O_CLOEXEC);
 		if (in < 0)
 			die("open");
-		fd = (int)syscall(SYS_memfd_create, "payload", 0);
+		fd = (int)syscall(SYS_memfd_create, "payload", MFD_ALLOW_SEALING);
 		if (fd < 0)
 			die("memfd_create");
 		while ((n = read(in, buf, sizeof(buf))) > 0)
 			if (write(fd, buf, (size_t)n) != n)
 				die("write");
+		if (!strcmp(argv[1], "memfd-sealed") &&
+		    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK))
+			die("seal");
 	} else {
 		fd = open(argv[2], O_PATH | O_CLOEXEC);
 	}
 	if (fd < 0)
 		die("open");
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (!strcmp(argv[1], "empty") || !strcmp(argv[1], "memfd"))
+	if (!strcmp(argv[1], "empty") || !strcmp(argv[1], "memfd") ||
+	    !strcmp(argv[1], "memfd-sealed"))
 		syscall(SYS_execveat, fd, "", args, env, AT_EMPTY_PATH);
 	else
 		execve(path, args, env);
@@ -380,11 +444,12 @@ const struct technique exec_techniques[] = {
 	{ "ran", run_ran, "" },
 	{ "exec-flip", run_exec_flip, "N GOOD BAD" },
 	{ "exec-swap", run_exec_swap, "N LINK GOOD BAD" },
+	{ "exec-rewrite", run_exec_rewrite, "N pwrite|map SCRIPT GOOD BAD" },
 	{ "argv-show", run_argv_show, "WORD" },
 	{ "exec-pair", run_exec_pair, "N FIRST SECOND" },
 	{ "argv-flip", run_argv_flip, "N VICTIM" },
 	{ "script-flip", run_script_flip, "N SCRIPT INTERPRETER" },
-	{ "exec-fd", run_exec_fd, "empty|proc|memfd|memfd-proc PATH" },
+	{ "exec-fd", run_exec_fd, "empty|proc|memfd|memfd-sealed|memfd-proc PATH" },
 	{ "vfork", run_vfork, "open PATH | connect PORT" },
 	{ "spawn", run_spawn, "N VICTIM" },
 	{ "map-code", run_map_code, "mmap|mprotect|written PATH | memory" },
