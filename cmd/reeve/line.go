@@ -20,7 +20,7 @@ func objectText(e *event.Event) string {
 	switch e.Op {
 	case event.OpExec, event.OpAsk, event.OpAnswer:
 		if len(e.Task.Argv) > 0 && (e.Op == event.OpExec || e.Access == event.AccessExec) {
-			return oneObject(&e.Object) + " [" + commandLine(e.Task.Argv) + "]"
+			return oneObject(&e.Object) + contentText(e.ReadDetail().Content) + " [" + commandLine(e.Task.Argv) + "]"
 		}
 	case event.OpExit:
 		return exitText(e)
@@ -47,6 +47,19 @@ func objectText(e *event.Event) string {
 		text += " -> " + nodeText(e.Mode)
 	}
 	return text
+}
+
+// contentText says what a program without a name held.
+func contentText(c *event.Content) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.SHA256 == "":
+		return fmt.Sprintf(" (%d bytes, unreadable)", c.Size)
+	case c.Hashed != 0:
+		return fmt.Sprintf(" (%d bytes, the first %d sha256:%s)", c.Size, c.Hashed, escape(c.SHA256))
+	}
+	return fmt.Sprintf(" (%d bytes, sha256:%s)", c.Size, escape(c.SHA256))
 }
 
 // nodeText is the kind of file that mknod makes.

@@ -105,7 +105,18 @@ type ocsfPath struct {
 	Path   string `json:"path"`
 	Name   string `json:"name"`
 	TypeID int    `json:"type_id"`
+	Size   uint64 `json:"size,omitempty"`
+	// Hashes are stated of a program without a name.
+	Hashes []ocsfHash `json:"hashes,omitempty"`
 }
+
+type ocsfHash struct {
+	AlgorithmID int    `json:"algorithm_id"`
+	Value       string `json:"value"`
+}
+
+// ocsfSHA256 is the algorithm's number.
+const ocsfSHA256 = 3
 
 type ocsfEndpoint struct {
 	IP   string `json:"ip,omitempty"`
@@ -170,7 +181,7 @@ func (r *ocsfRecord) place(e *event.Event) {
 	case ocsfProcess:
 		r.Process = task
 		if e.Op == event.OpExec {
-			r.Process = &ocsfProc{PID: e.Task.PID, UID: e.Task.ID, CmdLine: commandLine(e.Task.Argv), File: ocsfFileOf(&e.Object)}
+			r.Process = &ocsfProc{PID: e.Task.PID, UID: e.Task.ID, CmdLine: commandLine(e.Task.Argv), File: ocsfProgram(e)}
 		}
 		if e.Op == event.OpExit {
 			r.ExitCode = &e.ExitCode
@@ -201,6 +212,18 @@ func ocsfTask(t *event.Task) *ocsfProc {
 		p.Parent = &ocsfProc{PID: t.PPID}
 	}
 	return p
+}
+
+// ocsfProgram is the program of an exec.
+func ocsfProgram(e *event.Event) *ocsfPath {
+	f, c := ocsfFileOf(&e.Object), e.ReadDetail().Content
+	if f != nil && c != nil {
+		f.Size = c.Size
+		if c.SHA256 != "" && c.Hashed == 0 {
+			f.Hashes = []ocsfHash{{ocsfSHA256, c.SHA256}}
+		}
+	}
+	return f
 }
 
 func ocsfFileOf(o *event.Object) *ocsfPath {

@@ -243,7 +243,7 @@ type Event struct {
 	ExitCode, ExitSignal int32
 	// Detail is free text of session records ("degraded: no Landlock"), the JSON
 	// manifest of the session's first record, JSON about a question and its answer,
-	// and of operations that an answer decided {"question":ID}.
+	// and of operations that JSON which Detail describes.
 	Detail string
 
 	Chain [32]byte

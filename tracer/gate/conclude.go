@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -134,7 +133,9 @@ func (w *worker) event(req *event.Request, d event.Decision, errno unix.Errno) e
 			req.Task.Cwd = w.th.Cwd()
 		}
 	}
-	return w.g.event(req, d, w.start, errno)
+	e := w.g.event(req, d, w.start, errno)
+	e.Detail = event.Detail{Question: d.Question, Content: w.content}.String()
+	return e
 }
 
 func (g *Gate) event(req *event.Request, d event.Decision, start time.Time, errno unix.Errno) event.Event {
@@ -149,11 +150,5 @@ func (g *Gate) event(req *event.Request, d event.Decision, start time.Time, errn
 	}
 	e.SetRequest(req)
 	e.Arch = arch
-	if d.Question != "" {
-		text, err := json.Marshal(map[string]string{"question": d.Question})
-		if err == nil { // of two texts it cannot fail
-			e.Detail = string(text)
-		}
-	}
 	return e
 }

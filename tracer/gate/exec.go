@@ -77,6 +77,9 @@ func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr, envPtr u
 	if out.req.Alike, err = w.alike(&p); err != nil {
 		return out, err
 	}
+	if w.content, err = w.contentOf(&p); err != nil {
+		return out, err
+	}
 	out.d = w.decide(&out.req)
 	err = w.leadsOf(&out, &p, envPtr)
 	keepArgv(&out.req)

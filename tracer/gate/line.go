@@ -85,6 +85,7 @@ func (w *worker) loaded(req *event.Request, so event.Decision) (event.Decision, 
 		*req = sub
 		req.Interps = nil
 		keepArgv(req)
+		w.content, err = w.contentOf(&p)
 	}
 	return d, err
 }

@@ -40,6 +40,8 @@ type worker struct {
 	taken *act
 	// attribute is the name of the extended attribute that the call changes.
 	attribute string
+	// content is what a program without a name holds that is to be run.
+	content *event.Content
 	// changed says that an answer was to something else than the call is by now.
 	changed bool
 	left    []event.Request
@@ -140,7 +142,7 @@ func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant
 
 func (w *worker) handle() (again bool) {
 	req := w.request()
-	w.asked, w.taken, w.left, w.attribute, w.changed = nil, nil, nil, "", false
+	w.asked, w.taken, w.left, w.attribute, w.content, w.changed = nil, nil, nil, "", nil, false
 	creds, err := w.th.Creds()
 	if err == nil {
 		err = w.actor.Become(creds)
