@@ -1,6 +1,8 @@
 package escapes_test
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"net"
 	"os"
 	"path/filepath"
@@ -159,8 +161,10 @@ func unixAt(t *testing.T, g *trial.Ground) {
 	}
 	t.Cleanup(func() { l.Close(); c.Close() })
 	g.Rebase()
-	if err := os.Symlink(filepath.Join(g.Outside, "s"), filepath.Join(g.Workspace, "sl")); err != nil {
-		t.Fatal(err)
+	for name, to := range map[string]string{"sl": g.Outside + "/s", "dl": g.Home} {
+		if err := os.Symlink(to, filepath.Join(g.Workspace, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -168,11 +172,33 @@ func unixAt(t *testing.T, g *trial.Ground) {
 func TestUnix(t *testing.T) {
 	stream := &trial.Denial{Ops: []string{"connect"}, Path: "{outside}/s"}
 	gram := &trial.Denial{Ops: []string{"send", "connect"}, Path: "{outside}/d"}
+	connect := func(path string) [][]string {
+		raw := binary.NativeEndian.AppendUint16(nil, unix.AF_UNIX)
+		raw = append(append(raw, path...), make([]byte, 108-len(path))...)
+		return [][]string{append([]string{"keep"}, line(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_STREAM, 0)...),
+			line(unix.SYS_CONNECT, "last", "x:"+hex.EncodeToString(raw), len(raw))}
+	}
+	chroot := func(dir, path string) []string {
+		return steps(append([][]string{line(unix.SYS_CHROOT, "s:"+dir)}, connect(path)...)...)
+	}
+	const reached, went = `110: ret=0`, `^\d+ [^ ]+: ret=0 errno=0\n[^$]*`
+	inside, outOfIt := chroot("{outside}", "/s"), chroot("{ws}/sub", "../outside/s")
+	openUnix := func(t *testing.T, g *trial.Ground) {
+		opens("chroot")(t, g)
+		unixAt(t, g)
+	}
 	run(t, []row{
 		{id: "N08", name: "absolute", prepare: unixAt, argv: []string{"send", "stream", "unix", "{outside}/s"}, deny: stream},
 		{id: "N08", name: "relative", prepare: unixAt, argv: []string{"send", "stream", "unix", "../outside/s"}, deny: stream},
 		{id: "N08", name: "symlink", prepare: unixAt, argv: []string{"send", "stream", "unix", "sl"}, deny: stream},
 		{id: "N08", name: "full field", prepare: unixAt, argv: []string{"send", "stream", "unix", fill("../outside/s")}, deny: stream},
+		{id: "N08", name: "relative, a symlink on the way", prepare: unixAt, argv: []string{"send", "stream", "unix", "dl/../outside/s"}, deny: stream},
+		{id: "N08", name: "full field, a symlink", prepare: unixAt, argv: []string{"send", "stream", "unix", fill("sl")}, deny: stream},
+		{id: "N08", name: "chroot", root: true, prepare: unixAt, argv: inside, native: reached, want: `^161 [^ ]+: ret=-1 errno=(1|13)\n[^$]*110: ret=-1 errno=2\b`,
+			deny: &trial.Denial{Ops: []string{"chroot"}, Errno: "*"}},
+		{id: "N08", name: "chroot allowed", root: true, opt: underOpened, prepare: openUnix, argv: inside, native: reached, want: went + `110: ` + refused, deny: stream},
+		{id: "N08", name: "chroot, relative", root: true, opt: underOpened, prepare: openUnix, argv: outOfIt, native: reached, want: went + `110: ` + refused, deny: stream},
+		{id: "N08", name: "full field, own", argv: []string{"unix", fill("own.sock")}, want: `connect: ret=0`},
 		{id: "N08", name: "own", argv: []string{"unix", "{ws}/own.sock"}, want: `connect: ret=0`},
 		{id: "N09", name: "connect", prepare: unixAt, argv: []string{"send", "connect", "unix", "{outside}/d"}, deny: gram},
 		{id: "N09", name: "sendto", prepare: unixAt, argv: []string{"send", "sendto", "unix", "{outside}/d"}, deny: gram},

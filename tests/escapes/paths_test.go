@@ -141,7 +141,7 @@ func TestPathDescriptor(t *testing.T) {
 	})
 }
 
-// TestMounts: nothing is put in front of a path (P14).
+// TestMounts: nothing is put in front of a path (P14), nor is another root (P20).
 func TestMounts(t *testing.T) {
 	own := trial.Options{Wrap: []string{"unshare", "-m", "--propagation", "private"}}
 	kernel := &trial.Denial{Ops: []string{"mount", "namespace"}, Errno: "*"}
@@ -152,6 +152,12 @@ func TestMounts(t *testing.T) {
 			argv: call(unix.SYS_MOUNT, "s:none", "s:{hooks}", "s:tmpfs", 0, 0)},
 		{id: "P14", name: "user namespace", argv: call(unix.SYS_UNSHARE, unix.CLONE_NEWUSER|unix.CLONE_NEWNS), want: barred, deny: kernel},
 		{id: "P14", name: "open_tree", root: true, argv: call(unix.SYS_OPEN_TREE, -100, "s:{ws}", 0x80001), want: barred, deny: kernel},
+		{id: "P20", name: "chroot", root: true, opt: underOpened, prepare: opens("chroot"), native: "content: TOKEN=",
+			argv: steps(line(unix.SYS_CHROOT, "s:{ws}"), append([]string{"cat"}, line(unix.SYS_OPEN, "s:/.env", 0)...)),
+			want: `env 0: ` + refused, deny: openDenied("{secret}")},
+		{id: "P20", name: "entry in a chroot", root: true, opt: underOpened, prepare: opens("chroot"), native: `env: ret=0`,
+			argv: steps(line(unix.SYS_CHROOT, "s:{ws}"), line(unix.SYS_UNLINK, "s:/.env")),
+			want: `env: ` + refused, deny: &trial.Denial{Ops: []string{"delete"}, Path: "{secret}"}},
 	})
 }
 

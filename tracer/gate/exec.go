@@ -195,7 +195,7 @@ func (w *worker) programs(req *event.Request, p *proc.Pinned, called string, d e
 			return nil, nil, d, fmt.Errorf("a script whose interpreters are scripts more than %d deep", maxScripts)
 		}
 		next, err := w.view.Resolve(unix.AT_FDCWD, interp.Name(), 0, 0)
-		if err == proc.ErrBlocks || isStranger(err) {
+		if err == proc.ErrBlocks || isElsewhere(err) {
 			return nil, nil, d, err
 		}
 		if err != nil {

@@ -4,30 +4,38 @@ import (
 	"errors"
 
 	"github.com/reeve-audit/reeve/tracer/event"
-	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
-// isStranger says of an error that it is a path by a stranger's magic link.
-func isStranger(err error) bool {
-	var s *proc.Stranger
-	return errors.As(err, &s)
+// elsewhere is the error of a path that leads where no object can be judged: by a
+// stranger's magic link, or in another root directory.
+type elsewhere interface {
+	error
+	Way() (raw, path string)
+	Object() event.Object
 }
 
-// strange puts into a request what the refused path leads to, so that the record
-// names the object and not just the link. It is looked up as ourselves, since the
-// task could perhaps not follow the link, and only here, after it was refused.
-func (w *worker) strange(req *event.Request, s *proc.Stranger) *event.Request {
+// isElsewhere says of an error that it is one of those.
+func isElsewhere(err error) bool {
+	var e elsewhere
+	return errors.As(err, &e)
+}
+
+// named puts into a request what the refused path leads to, so that the record
+// names the object and not just the way. It is looked up as ourselves, since the
+// task could perhaps not follow a link, and only here, after it was refused.
+func (w *worker) named(req *event.Request, e elsewhere) *event.Request {
+	raw, path := e.Way()
 	at := &req.Object
-	if req.Op == event.OpSymlink || s.Raw == req.Target.Raw && s.Raw != req.Object.Raw {
+	if req.Op == event.OpSymlink || raw == req.Target.Raw && raw != req.Object.Raw {
 		at = &req.Target
 	}
-	if s.Raw != "" && s.Raw != at.Raw {
+	if raw != "" && raw != at.Raw {
 		return req // the interpreter of a script: the reason names it
 	}
-	o := event.Object{Kind: event.ObjectMissing, Path: s.Path}
+	o := event.Object{Kind: event.ObjectMissing, Path: path}
 	if w.actor.Ourselves() == nil {
 		_ = w.block(func() error { // killed meanwhile: then by its own name
-			o = s.Object()
+			o = e.Object()
 			return nil
 		})
 	}

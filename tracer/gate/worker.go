@@ -181,19 +181,8 @@ func (w *worker) failed(req event.Request, err error) {
 		return
 	}
 	var errno unix.Errno
-	var stranger *proc.Stranger
+	var e elsewhere
 	switch h := w.m.Handling[w.call.class]; {
-	case errors.As(err, &stranger):
-		w.refuse(w.strange(&req, stranger), err.Error())
-	case errors.As(err, &errno) && !ours(errno):
-		d := event.Decision{Action: event.ActionAllow, By: "kernel"}
-		a := answer{errno: errno}
-		if h == Continue && w.call.class != Exec {
-			// The kernel says it itself. Not of an exec: by then the arguments may
-			// name another program, which nobody judged.
-			a.cont = true
-		}
-		w.conclude(&req, d, a)
 	case h == Continue && errors.Is(err, proc.ErrForeignRoot):
 		// Where everything else is continued, the policy may allow what we
 		// cannot name.
@@ -203,6 +192,17 @@ func (w *worker) failed(req event.Request, err error) {
 			return
 		}
 		w.conclude(&req, d, answer{cont: d.Action == event.ActionAllow})
+	case errors.As(err, &e):
+		w.refuse(w.named(&req, e), err.Error())
+	case errors.As(err, &errno) && !ours(errno):
+		d := event.Decision{Action: event.ActionAllow, By: "kernel"}
+		a := answer{errno: errno}
+		if h == Continue && w.call.class != Exec {
+			// The kernel says it itself. Not of an exec: by then the arguments may
+			// name another program, which nobody judged.
+			a.cont = true
+		}
+		w.conclude(&req, d, a)
 	default:
 		w.refuse(&req, err.Error())
 	}

@@ -41,9 +41,6 @@ type View struct {
 	Foreign bool
 }
 
-// ErrForeignRoot says that the thread's root directory or mounts are not ours.
-var ErrForeignRoot = errors.New("the task has another root directory or mount namespace")
-
 // base opens what a path starts from. own is false for AT_FDCWD of absolute
 // paths, which nobody closes.
 func (v *View) base(dirfd int32, path string) (fd int, own bool, err error) {
@@ -52,6 +49,10 @@ func (v *View) base(dirfd int32, path string) (fd int, own bool, err error) {
 		case err == nil:
 		case errors.Is(err, ErrForeignRoot) && v.Foreign:
 			return v.foreignBase(dirfd, path)
+		case errors.Is(err, ErrForeignRoot) && !v.MayBlock:
+			return -1, false, ErrBlocks // to name it takes its time
+		case errors.Is(err, ErrForeignRoot):
+			return -1, false, &ForeignRoot{view: *v, dirfd: dirfd, path: path}
 		default:
 			return -1, false, err
 		}
@@ -120,7 +121,7 @@ func (v *View) Resolve(dirfd int32, path string, flags int, how uint64) (Pinned,
 	}
 	base, own, err := v.base(dirfd, path)
 	if err != nil {
-		return Pinned{FD: -1}, err
+		return Pinned{FD: -1}, passed(err, path)
 	}
 	if own {
 		defer unix.Close(base)

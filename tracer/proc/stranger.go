@@ -23,6 +23,9 @@ type Stranger struct {
 	nofollow bool
 }
 
+// Way is the path as the task passed it, where the look-up knew it, and as we see it.
+func (e *Stranger) Way() (raw, path string) { return e.Raw, e.Path }
+
 // Error says whose link it is.
 func (e *Stranger) Error() string {
 	who := "of a process"
@@ -82,11 +85,15 @@ func named(o event.Object) event.Object {
 	return o
 }
 
-// passed notes by which path of the task's a stranger's link was met.
+// passed notes by which path of the task's the look-up was that ended elsewhere.
 func passed(err error, raw string) error {
 	var e *Stranger
-	if errors.As(err, &e) {
+	var f *ForeignRoot
+	switch {
+	case errors.As(err, &e):
 		e.Raw = raw
+	case errors.As(err, &f):
+		f.raw = raw
 	}
 	return err
 }
@@ -94,9 +101,13 @@ func passed(err error, raw string) error {
 // entryOf is the error of an entry whose directory could not be resolved.
 func entryOf(err error, last string) error {
 	var e *Stranger
-	if errors.As(err, &e) {
+	var f *ForeignRoot
+	switch {
+	case errors.As(err, &e):
 		e.nofollow = true
 		e.Path = strings.TrimSuffix(e.Path, "/") + "/" + strings.TrimRight(last, "/")
+	case errors.As(err, &f):
+		f.last = last
 	}
 	return err
 }

@@ -234,9 +234,9 @@ static int run_unix(int argc, char **argv)
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0), c;
 	long ret;
 
-	if (argc < 2 || strlen(argv[1]) >= sizeof(un.sun_path))
+	if (argc < 2 || strlen(argv[1]) > sizeof(un.sun_path))
 		return 64;
-	strcpy(un.sun_path, argv[1]);
+	memcpy(un.sun_path, argv[1], strlen(argv[1]));
 	ret = bind(fd, (struct sockaddr *)&un, sizeof(un));
 	report("bind", ret);
 	if (ret)
