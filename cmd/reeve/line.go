@@ -32,6 +32,8 @@ func objectText(e *event.Event) string {
 		return startText(e)
 	case event.OpEnd:
 		return exitText(e)
+	case event.OpResize:
+		return windowText(e)
 	case event.OpDegraded:
 		return escape(e.Detail)
 	}

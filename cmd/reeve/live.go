@@ -302,10 +302,12 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 	unwatch := context.AfterFunc(records.ctx, func() { _ = s.End() })
 	term.serve(ctx, s, l.desk)
 	signals.pass(s, term)
+	unwatched := term.watch(manifest.Terminal, func(w session.Window) { tap.Record(l.resized(w)) })
 	result, err := s.Wait(term.stopWith(s))
 	if !unwatch() {
 		err = errors.Join(err, errors.New("the command was ended because its record could not be kept"))
 	}
+	unwatched()
 	term.finish(result.Status)
 	signals.stop()
 	fronts.close(l)
@@ -353,7 +355,7 @@ func (l *live) begin(tap *tap) (session.Manifest, error) {
 		Arch: unix.ByteSliceToString(un.Machine[:]), Reeve: buildVersion(), PID: os.Getpid(),
 		Profile: l.policy.Name(), PolicyDigest: l.digest(), PolicyFiles: session.Texts(l.files),
 		Engine: l.engine, Gaps: l.plan.Gaps, TempDir: l.session.TempDir,
-		Basis: l.basis(),
+		Basis: l.basis(), Terminal: window(),
 	}
 	for _, ws := range l.spaces {
 		m.Workspaces = append(m.Workspaces, session.Text(ws.Path))

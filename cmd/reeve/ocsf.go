@@ -41,7 +41,7 @@ var ocsfClasses = map[event.Op]ocsfClass{
 	event.OpConnect: {ocsfNetwork, 1}, event.OpSend: {ocsfNetwork, 6}, event.OpBind: {ocsfNetwork, 7},
 	event.OpListen: {ocsfNetwork, 7}, event.OpSocket: {ocsfNetwork, ocsfOther},
 	event.OpModule: {ocsfModule, 1}, event.OpStart: {ocsfApplication, 3}, event.OpEnd: {ocsfApplication, 4},
-	event.OpLoss: {ocsfBase, ocsfOther}, event.OpDegraded: {ocsfBase, ocsfOther},
+	event.OpLoss: {ocsfBase, ocsfOther}, event.OpDegraded: {ocsfBase, ocsfOther}, event.OpResize: {ocsfBase, ocsfOther},
 }
 
 var ocsfFileTypes = map[event.ObjectKind]int{

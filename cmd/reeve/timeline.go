@@ -162,7 +162,7 @@ var did = map[event.Op]string{
 	event.OpRmdir: "deleted dir", event.OpMknod: "made", event.OpTruncate: "truncated", event.OpChmod: "changed mode",
 	event.OpChown: "changed owner", event.OpSetxattr: "changed attr", event.OpUtime: "changed times",
 	event.OpConnect: "connected", event.OpBind: "bound", event.OpListen: "listens", event.OpSend: "sent to",
-	event.OpStart: "session start", event.OpEnd: "session end", event.OpLoss: "LOST", event.OpDegraded: "DEGRADED",
+	event.OpStart: "session start", event.OpEnd: "session end", event.OpLoss: "LOST", event.OpDegraded: "DEGRADED", event.OpResize: "terminal is",
 }
 
 // didText says what happened, in the past tense.

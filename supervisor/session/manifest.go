@@ -40,11 +40,19 @@ type Manifest struct {
 	Engine       string   `json:"engine"`
 	Gaps         []string `json:"gaps,omitempty"`
 	TempDir      string   `json:"temp_dir"`
+	// Terminal is the size of the session's terminal at its start, nil without one.
+	Terminal *Window `json:"terminal,omitempty"`
 	// Basis is what the session's decisions stand on.
 	Basis *Basis `json:"basis,omitempty"`
 	// Ended and Status are stated when the session has ended in order.
 	Ended  *time.Time `json:"ended,omitempty"`
 	Status *int       `json:"status,omitempty"`
+}
+
+// Window is the size of a terminal, in characters.
+type Window struct {
+	Rows    uint16 `json:"rows"`
+	Columns uint16 `json:"columns"`
 }
 
 // ManifestVersion is the version of the manifest's form.

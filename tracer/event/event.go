@@ -242,7 +242,7 @@ type Event struct {
 	// ExitCode and ExitSignal are stated by exit facts.
 	ExitCode, ExitSignal int32
 	// Detail is free text of session records ("degraded: no Landlock"), the JSON
-	// manifest of the session's first record, JSON about a question and its answer,
+	// manifest of the session's first record, a resize's {"rows":N,"columns":N}, JSON about a question and its answer,
 	// and of operations that JSON which Detail describes.
 	Detail string
 

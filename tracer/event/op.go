@@ -64,6 +64,8 @@ const (
 	OpAnswer
 	// OpNest begins or ends a session inside the session.
 	OpNest
+	// OpResize is a new size of the session's terminal.
+	OpResize
 )
 
 var opNames = [...]string{
@@ -79,7 +81,7 @@ var opNames = [...]string{
 	OpSeccomp: "seccomp", OpCreds: "creds", OpUnknown: "unknown",
 	OpFork: "fork", OpExit: "exit", OpStart: "start", OpEnd: "end", OpLoss: "lost",
 	OpDegraded: "degraded", OpIPC: "ipc", OpSched: "sched",
-	OpAsk: "ask", OpAnswer: "answer", OpNest: "nest",
+	OpAsk: "ask", OpAnswer: "answer", OpNest: "nest", OpResize: "resize",
 }
 
 // NumOps is one more than the largest operation number.
