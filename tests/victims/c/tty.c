@@ -16,8 +16,9 @@
 
 static int run_ioctl(int argc, char **argv)
 {
-	static char arg[64] = "x";
+	static char arg[64] = "\n";
 	unsigned long cmd = 0;
+	int queued = -1;
 	long ret;
 
 	if (argc < 2)
@@ -34,6 +35,8 @@ static int run_ioctl(int argc, char **argv)
 		arg[0] = 6; /* TIOCL_GETSHIFTSTATE: asks, changes nothing */
 	ret = syscall(SYS_ioctl, 0, cmd, arg);
 	report(argv[1], ret);
+	ioctl(0, FIONREAD, &queued); /* whole lines, as if they were typed */
+	printf("queued %d\n", queued);
 	return ret < 0;
 }
 
