@@ -195,7 +195,7 @@ func (w *worker) programs(req *event.Request, p *proc.Pinned, called string, d e
 			return nil, nil, d, fmt.Errorf("a script whose interpreters are scripts more than %d deep", maxScripts)
 		}
 		next, err := w.view.Resolve(unix.AT_FDCWD, interp.Name(), 0, 0)
-		if err == proc.ErrBlocks || isElsewhere(err) {
+		if unfinished(err) || isElsewhere(err) {
 			return nil, nil, d, err
 		}
 		if err != nil {
@@ -260,8 +260,11 @@ func (w *worker) firstLine(p *proc.Pinned) (line string, native bool, err error)
 // readable opens a program for reading. EACCES is returned as it is.
 func (w *worker) readable(p *proc.Pinned) (fd int, err error) {
 	dir, name := proc.Self(p.FD)
-	fd, err = perform.ReopenNow(dir, name, unix.O_RDONLY)
-	if err == unix.EWOULDBLOCK { // somebody's lease on the file
+	quick := w.g.quick(p)
+	if quick {
+		fd, err = perform.ReopenNow(dir, name, unix.O_RDONLY)
+	}
+	if err == unix.EWOULDBLOCK || !quick { // somebody's lease on the file, or its server
 		if w.inline {
 			return -1, proc.ErrBlocks
 		}
@@ -270,7 +273,7 @@ func (w *worker) readable(p *proc.Pinned) (fd int, err error) {
 			return err
 		})
 	}
-	if err != nil && err != unix.EACCES {
+	if err != nil && err != unix.EACCES && !unfinished(err) {
 		err = fmt.Errorf("look at the program: %v", err)
 	}
 	return fd, err

@@ -50,7 +50,7 @@ func (w *worker) leads(req *event.Request, p *proc.Pinned, envp uint64) (out []e
 			i.Line = "/bin/sh" // execvp(3), and shells
 		}
 		next, err := w.view.Resolve(unix.AT_FDCWD, i.Name(), 0, 0)
-		if err == unix.ENOENT && len(out) == 0 && line != "" || err == proc.ErrBlocks {
+		if err == unix.ENOENT && len(out) == 0 && line != "" || unfinished(err) {
 			return nil, err
 		}
 		if err != nil {
@@ -156,7 +156,7 @@ func (w *worker) found(name string, envp uint64) (p proc.Pinned, ok bool, err er
 	}
 	for _, dir := range places {
 		p, err := w.view.Resolve(unix.AT_FDCWD, dir+name, 0, 0)
-		if err == proc.ErrBlocks {
+		if unfinished(err) {
 			return p, false, err
 		}
 		if err != nil {

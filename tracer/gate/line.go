@@ -73,7 +73,7 @@ func (w *worker) loaded(req *event.Request, so event.Decision) (event.Decision, 
 			Reason: "a loader searches for a program without a directory, so it cannot be judged"}, nil
 	}
 	p, err := w.view.Resolve(unix.AT_FDCWD, name, 0, 0)
-	if err == proc.ErrBlocks || isElsewhere(err) {
+	if unfinished(err) || isElsewhere(err) {
 		return so, err
 	}
 	if err != nil {

@@ -28,6 +28,9 @@ func (w *worker) reopen(p *proc.Pinned, flags int) answer {
 	if waitsFor && openAccess(flags) == event.AccessRead {
 		return w.reopenWaiting(dir, name, flags) // for a writer
 	}
+	if (p.Regular() || p.Dir()) && !w.g.quick(p) {
+		return w.reopenWaiting(dir, name, flags) // for the file system's server
+	}
 	fd, err := perform.ReopenNow(dir, name, flags)
 	switch {
 	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0 && w.inline:

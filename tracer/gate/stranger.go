@@ -3,7 +3,10 @@ package gate
 import (
 	"errors"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
 // elsewhere is the error of a path that leads where no object can be judged: by a
@@ -18,6 +21,12 @@ type elsewhere interface {
 func isElsewhere(err error) bool {
 	var e elsewhere
 	return errors.As(err, &e)
+}
+
+// unfinished says of the error of a look-up that it tells nothing about what is there:
+// it may not wait here, or waited until the task was killed or got a signal.
+func unfinished(err error) bool {
+	return err == proc.ErrBlocks || err == unix.EINTR || err == restart
 }
 
 // named puts into a request what the refused path leads to, so that the record

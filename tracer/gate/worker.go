@@ -137,6 +137,9 @@ func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant
 		return false
 	}
 	w.view = proc.View{Thread: th, MayBlock: !w.inline, Owns: w.owns, SameRoot: w.g.sameRoot, Foreign: w.g.records && w.m == w.g.members.main()}
+	if !w.inline {
+		w.view.Wait = w.block
+	}
 	return w.handle()
 }
 

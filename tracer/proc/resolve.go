@@ -30,6 +30,9 @@ type View struct {
 	Thread *Thread
 	// MayBlock allows look-ups that wait. Without it ErrBlocks is returned instead.
 	MayBlock bool
+	// Wait runs a look-up that may wait, for a file system that does not answer, and
+	// ends it with an error when the task is to wait no longer; nil never does.
+	Wait func(func() error) error
 	// Owns says whether a process belongs to the session: the magic links of
 	// others are not followed, which is the error Stranger.
 	Owns func(pid int) bool
@@ -151,13 +154,7 @@ func (v *View) resolveAt(base int, path string, flags int, how uint64) (Pinned, 
 		Flags:   uint64(unix.O_PATH | unix.O_CLOEXEC | flags&(unix.O_NOFOLLOW|unix.O_DIRECTORY)),
 		Resolve: how | unix.RESOLVE_NO_MAGICLINKS,
 	}
-	if !v.MayBlock {
-		open.Resolve |= resolveCached
-	}
-	fd, err := unix.Openat2(base, path, &open)
-	for i := 0; err == unix.EINTR || (err == unix.EAGAIN && v.MayBlock && i < 64); i++ {
-		fd, err = unix.Openat2(base, path, &open) // EAGAIN: a rename raced with ".."
-	}
+	fd, err := v.lookUp(base, path, &open)
 	switch {
 	case err == unix.EAGAIN && how&resolveCached == 0:
 		return none, ErrBlocks
@@ -179,6 +176,39 @@ func (v *View) resolveAt(base int, path string, flags int, how uint64) (Pinned, 
 		return v.slow(base, path, flags)
 	}
 	return p, nil
+}
+
+// lookUp is openat2 of a path-only descriptor. What is not in the kernel's caches is
+// looked up where that may wait, else it is EAGAIN.
+func (v *View) lookUp(base int, path string, how *unix.OpenHow) (fd int, err error) {
+	cached := *how
+	cached.Resolve |= resolveCached
+	err = unix.EINTR
+	for err == unix.EINTR {
+		fd, err = unix.Openat2(base, path, &cached)
+	}
+	if err != unix.EAGAIN || !v.MayBlock || cached == *how {
+		return fd, err
+	}
+	err = v.wait(func() (err error) {
+		fd, err = unix.Openat2(base, path, how)
+		for i := 0; err == unix.EAGAIN && i < 64; i++ {
+			fd, err = unix.Openat2(base, path, how) // a rename raced with ".."
+		}
+		return err
+	})
+	return fd, err
+}
+
+func (v *View) wait(f func() error) error {
+	if v.Wait != nil {
+		return v.Wait(f)
+	}
+	err := f()
+	for err == unix.EINTR {
+		err = f()
+	}
+	return err
 }
 
 // perhapsOwn says whether a path that leads to nothing for us may lead to
@@ -211,8 +241,12 @@ func (v *View) slow(base int, path string, flags int) (Pinned, error) {
 	if !v.MayBlock {
 		return Pinned{FD: -1}, ErrBlocks
 	}
-	w := walker{view: v}
-	fd, err := w.walk(base, path, flags)
+	var fd int
+	err := v.wait(func() (err error) {
+		w := walker{view: v}
+		fd, err = w.walk(base, path, flags)
+		return err
+	})
 	if err != nil {
 		return Pinned{FD: -1}, err
 	}

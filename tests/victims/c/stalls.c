@@ -184,9 +184,57 @@ static int run_fifo(int argc, char **argv)
 	return 0;
 }
 
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+static void open_slow(const char *path)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+	int fd;
+
+	sigaction(SIGUSR1, &sa, NULL);
+	fd = open(path, O_RDONLY);
+	report("open", fd < 0 ? fd : 0);
+	if (fd >= 0)
+		show(fd);
+}
+
+/*
+ * One opens NEVER1 until a signal comes, another NEVER2 until it is killed; LATE comes.
+ * Of two that look one name up the second waits for the first, and for no signal.
+ */
+static int run_slow(int argc, char **argv)
+{
+	char path[4096];
+	int status = 0;
+	pid_t a, b;
+
+	if (argc < 4)
+		return 64;
+	snprintf(path, sizeof(path), "%s1", argv[1]);
+	a = child(open_slow, path);
+	snprintf(path, sizeof(path), "%s2", argv[1]);
+	b = child(open_slow, path);
+	usleep(300000);
+	stand_by(argv[3], 0.1);
+	printf("waiting=%d\n", !waitpid(a, NULL, WNOHANG) + !waitpid(b, NULL, WNOHANG));
+	fflush(stdout);
+	kill(a, SIGUSR1);
+	waitpid(a, NULL, 0);
+	kill(b, SIGKILL);
+	waitpid(b, &status, 0);
+	printf("killed=%d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+	fflush(stdout);
+	waitpid(child(open_slow, argv[2]), NULL, 0);
+	return 0;
+}
+
 const struct technique stalls_techniques[] = {
 	{ "lease", run_lease, "FILE BYSTANDER" },
 	{ "inode", run_inode, "FILE MIB BYSTANDER" },
 	{ "fifo-readers", run_fifo, "N FIFO BYSTANDER" },
+	{ "slow", run_slow, "NEVER LATE BYSTANDER" },
 	{ 0 },
 };
