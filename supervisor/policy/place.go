@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -149,8 +150,12 @@ func (p *placer) self() []rule {
 		deny(join(h.Home, ".config/reeve"), own, true)
 	}
 	for _, f := range h.ConfigFiles {
-		if !p.inWorkspace(f) {
+		switch {
+		case !p.inWorkspace(f):
 			deny(quote(f), own, true)
+		case !strings.HasPrefix(path.Base(f), ".reeve") || !slices.Contains(h.Workspaces, path.Dir(f)):
+			// Else it is protected configuration, which can be excepted.
+			out = append(out, rule{text: f, glob: quote(f), word: wordRead, reason: "a policy file of this session"})
 		}
 	}
 	if dir, name := path.Split(h.Tmp); strings.HasPrefix(name, "reeve-") {

@@ -46,7 +46,7 @@ func Collect(f Facts) (policy.Host, []string) {
 		h.Workspaces = appendNew(h.Workspaces, ws.Path)
 	}
 	for _, file := range f.ConfigFiles {
-		if path, err := filepath.EvalSymlinks(file); err == nil {
+		for _, path := range linkChain(file) {
 			h.ConfigFiles = appendNew(h.ConfigFiles, path)
 		}
 	}
@@ -66,6 +66,34 @@ func Collect(f Facts) (policy.Host, []string) {
 	}
 	return h, notes
 }
+
+// linkChain is a file that is there with the links that lead to it: who can replace one
+// of them replaces the file.
+func linkChain(file string) (chain []string) {
+	if _, err := os.Stat(file); err != nil {
+		return nil
+	}
+	for range maxLinks {
+		dir, name := filepath.Split(file) // not cleaned: dir/.. may be a link's
+		dir, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return chain
+		}
+		at := filepath.Join(dir, name)
+		chain = append(chain, at)
+		to, err := os.Readlink(at)
+		if err != nil {
+			return chain
+		}
+		if file = to; !filepath.IsAbs(to) {
+			file = dir + "/" + to
+		}
+	}
+	return chain
+}
+
+// maxLinks is how many links the kernel follows (MAXSYMLINKS).
+const maxLinks = 40
 
 // follow is where a path leads, "" when nothing stands there.
 func follow(path string) string {

@@ -80,7 +80,7 @@ func TestCollect(t *testing.T) {
 		{"caches", h.CacheDirs, under(root, "gomod/cache", "home/.cargo/registry")},
 		{"workspaces", h.Workspaces, under(root, "ws")},
 		{"repositories", h.Repositories, under(root, "ws", "ws/sub/mod")},
-		{"configuration", h.ConfigFiles, under(root, "policy.toml")},
+		{"configuration", h.ConfigFiles, under(root, "link.toml", "policy.toml")},
 		{"notes", notes, []string{}},
 	} {
 		if !slices.Equal(tc.got, tc.want) {

@@ -91,7 +91,7 @@ func TestSurfaces(t *testing.T) {
 	})
 }
 
-var answer = regexp.MustCompile(`(?m)^\d+ .*: (ret=.*)$`)
+var answer = regexp.MustCompile(`(?m)^(?:keep )?\d+ .*: (ret=.*)$`)
 
 func answers(out string) []string {
 	var list []string
