@@ -28,6 +28,8 @@ type script struct {
 	needs []string
 	// text is the script; $SRC names the project's own source.
 	text string
+	// brief is what another user than the first runs instead of a long text.
+	brief string
 	// prepare fills w.
 	prepare func(t *testing.T, g *trial.Ground, w string)
 	// ignore are files, by pattern on their path in w, whose content holds the
@@ -38,12 +40,14 @@ type script struct {
 	// want must stand in the native output: the control.
 	want    string
 	timeout time.Duration
-	userOff bool // the tool is not for other users on this machine
+	userOff bool // other users are left out, of something long
 	// calm requires that nothing is denied, and nobody asked.
 	calm bool
 	// host are directories of the home, the caches of tools, in which the session
 	// changes nothing, and where the native run is to have left something.
 	host []string
+	// after looks at the host when the session is over; w is as the session left it.
+	after func(t *testing.T, g *trial.Ground, w string)
 }
 
 func (s script) test(t *testing.T) {
@@ -64,6 +68,9 @@ func (s script) test(t *testing.T) {
 
 func (s script) compare(t *testing.T, nobody bool) {
 	g := trial.NewGround(t, nobody)
+	if nobody && s.brief != "" {
+		s.text = s.brief
+	}
 	native := s.once(t, g, g.Native)
 	if native.Status != 0 || !strings.Contains(native.Stdout, s.want) {
 		t.Fatalf("control: status %d, output lacks %q: %s", native.Status, s.want, native.Text())
@@ -93,6 +100,9 @@ func (s script) compare(t *testing.T, nobody bool) {
 		}
 	}
 	s.untouched(t, g, host)
+	if s.after != nil {
+		s.after(t, g, filepath.Join(g.Workspace, "w"))
+	}
 	t.Logf("native %v, reeve %v, %d events", native.Took.Round(time.Millisecond), got.Took.Round(time.Millisecond), len(got.Events))
 }
 
@@ -128,7 +138,7 @@ func (s script) caches(t *testing.T, g *trial.Ground) map[string]map[string]stri
 	t.Helper()
 	out := map[string]map[string]string{}
 	for _, dir := range s.host {
-		if out[dir] = tree(t, filepath.Join(g.Home, dir), ""); len(out[dir]) < 2 {
+		if out[dir] = dated(t, filepath.Join(g.Home, dir)); len(out[dir]) < 2 {
 			t.Fatalf("control: nothing is in ~/%s", dir)
 		}
 	}
@@ -139,7 +149,7 @@ func (s script) caches(t *testing.T, g *trial.Ground) map[string]map[string]stri
 func (s script) untouched(t *testing.T, g *trial.Ground, was map[string]map[string]string) {
 	t.Helper()
 	for dir, before := range was {
-		for _, line := range differences(before, tree(t, filepath.Join(g.Home, dir), "")) {
+		for _, line := range differences(before, dated(t, filepath.Join(g.Home, dir))) {
 			t.Errorf("the host's ~/%s was changed: %s", dir, line)
 		}
 	}
@@ -188,6 +198,20 @@ func tree(t *testing.T, w, ignore string) map[string]string {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	return out
+}
+
+// dated is tree with the time of each file's last change.
+func dated(t *testing.T, w string) map[string]string {
+	t.Helper()
+	out := tree(t, w, "")
+	for rel := range out {
+		info, err := os.Lstat(filepath.Join(w, rel))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[rel] += " " + info.ModTime().Format(time.RFC3339Nano)
 	}
 	return out
 }

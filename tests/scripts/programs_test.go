@@ -112,27 +112,6 @@ func source(t *testing.T) string {
 	return dir
 }
 
-func TestGo(t *testing.T) {
-	prepare := func(t *testing.T, g *trial.Ground, w string) {
-		put(t, w+"/go.mod", "module github.com/reeve-audit/reeve\n\ngo 1.26.0\n")
-		from := os.DirFS(filepath.Join(source(t), "tracer/automaton"))
-		if err := os.CopyFS(filepath.Join(w, "tracer/automaton"), from); err != nil {
-			t.Fatal(err)
-		}
-		// Something that the cache cannot know, so that both runs compile.
-		put(t, w+"/tracer/automaton/salt_test.go", fmt.Sprintf("package automaton\n\nconst salt = %d\n", time.Now().UnixNano()))
-		if err := os.MkdirAll(g.Workspace+"/gocache", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		g.Own(g.Workspace + "/gocache")
-	}
-	script{
-		name: "go build and test", needs: []string{"go"}, prepare: prepare, want: "ok", mask: `[0-9.]+s\b`, timeout: 5 * time.Minute,
-		text: `export GOCACHE=$PWD/../gocache GOFLAGS=-mod=mod GOPROXY=off GOTOOLCHAIN=local && go vet ./... && go build ./... &&
-go test -count=1 -short ./... && rm tracer/automaton/salt_test.go`,
-	}.test(t)
-}
-
 func TestC(t *testing.T) {
 	const parts = 24
 	project := func(t *testing.T, _ *trial.Ground, w string) {
@@ -159,7 +138,7 @@ while [ $n -lt 50 ]; do gcc -o a$((n % 2)) a.c && ./a$((n % 2)) || exit 1; n=$((
 
 func TestPython(t *testing.T) {
 	script{
-		name: "venv", needs: []string{"/usr/bin/python3"}, want: "inside True",
+		name: "venv without pip", needs: []string{"/usr/bin/python3"}, want: "inside True",
 		text: `export PYTHONDONTWRITEBYTECODE=1
 /usr/bin/python3 -m venv --without-pip v && v/bin/python -c 'import sys; print("inside", sys.prefix != sys.base_prefix)' &&
 v/bin/python -c 'import json, ssl, sqlite3, tempfile; f = tempfile.TemporaryFile(); f.write(b"x"); print(json.dumps({"a": 1}))' && cp -r v v2 && rm -rf v && ls`,
