@@ -216,21 +216,21 @@ func TestGo(t *testing.T) {
 		}
 		put(t, w+"/go.sum", string(sums))
 		put(t, w+"/go.mod", gomod)
-		if err := os.CopyFS(filepath.Join(w, "tracer/automaton"), os.DirFS(filepath.Join(source(t), "tracer/automaton"))); err != nil {
+		if err := os.CopyFS(filepath.Join(w, "supervisor/policy/command"), os.DirFS(filepath.Join(source(t), "supervisor/policy/command"))); err != nil {
 			t.Fatal(err)
 		}
 		// Something that no cache knows.
-		put(t, w+"/tracer/automaton/salt.go", fmt.Sprintf("package automaton\n\nconst Salt = %d\n", time.Now().UnixNano()))
+		put(t, w+"/supervisor/policy/command/salt.go", fmt.Sprintf("package command\n\nconst Salt = %d\n", time.Now().UnixNano()))
 		put(t, w+"/main.go", "package main\n\nimport \"example.com/dep\"\n\nfunc main() { println(dep.Word()) }\n")
 	}
 	script{
 		name: "go build and test", needs: []string{"go"}, prepare: prepare, want: "compiled again:", timeout: 5 * time.Minute,
-		mask: `[0-9.]+s\b`, ignore: `/salt\.go$`, host: []string{".cache/go-build", "go"},
+		calm: true, mask: `[0-9.]+s\b`, ignore: `/salt\.go$`, host: []string{".cache/go-build", "go"},
 		text:  `go build ./... && go run . && echo compiled again: && go build -v ./... && go test -short ./... && go test -short ./... | grep cached`,
 		brief: `go build ./... && echo compiled again: && go build -v ./...`,
 		after: func(t *testing.T, g *trial.Ground, w string) {
-			for _, want := range []string{"github.com/reeve-audit/reeve/tracer/automaton\n", ""} {
-				if out := g.Native(trial.Options{Dir: w}, "go", "build", "-v", "./tracer/..."); out.Status != 0 || out.Stderr != want {
+			for _, want := range []string{"github.com/reeve-audit/reeve/supervisor/policy/command\n", ""} {
+				if out := g.Native(trial.Options{Dir: w}, "go", "build", "-v", "./supervisor/..."); out.Status != 0 || out.Stderr != want {
 					t.Errorf("the host, after the session, compiles %q, want %q: status %d", out.Stderr, want, out.Status)
 				}
 			}
