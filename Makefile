@@ -28,10 +28,12 @@ CHSERVER := tests/chserver/node_modules/@chdb/lib-linux-x64-gnu/libchdb.so
 FUZZTIME ?= 20s
 TESTTIMEOUT ?= 25m
 
-# A test that skips for want of one of these fails; `make test REQUIRE=` lets it
-# skip. With vm among them other kernels are tried, too, in emulated machines.
+# A test that skips for want of one of these fails. So do, at the end, all that skip
+# for any other reason than those in tests/skips/expected.go; `make test REQUIRE=` lets
+# them. With vm among these other kernels are tried, too, in emulated machines.
 REQUIRE ?= clickhouse,fish,gcc,git,less,make,nats-server,node,npm,pty,python3,strace,tmux,vim,vm,zsh$(if $(filter 0,$(shell id -u)),$(comma)root)
 export REQUIRE
+SKIPS = $(GO) run ./tests/skips $(if $(strip $(REQUIRE)),,-any)
 
 .PHONY: help
 help: ## list what can be made
@@ -98,14 +100,14 @@ $(CHSERVER): tests/chserver/package-lock.json
 test: deps ## run every test that this user can run; a skip is an error
 	@[ "$$(id -u)" = 0 ] || echo "make test: not root: the root tier (BPF witness, cgroups, --user, capabilities) is skipped; 'sudo make test' runs it"
 	$(GO) vet ./...
-	$(GO) test -timeout $(TESTTIMEOUT) $$($(GO) list ./... | grep -v '/tests/')
-	$(GO) test -p 1 -timeout $(TESTTIMEOUT) ./tests/...
+	$(GO) test -json -timeout $(TESTTIMEOUT) $$($(GO) list ./... | grep -v '/tests/') | $(SKIPS)
+	$(GO) test -json -p 1 -timeout $(TESTTIMEOUT) ./tests/... | $(SKIPS)
 	@$(if $(filter vm,$(subst $(comma), ,$(REQUIRE))),$(MAKE) --no-print-directory test-vm,echo "make test: other kernels are left out: make test-vm tries them")
 
 .PHONY: test-root
 test-root: ## run the tests of the kernel's side and the black box tests as root
 	@[ "$$(id -u)" = 0 ] || { echo "make test-root: must be root: sudo make test-root"; exit 1; }
-	$(GO) test -timeout $(TESTTIMEOUT) ./tracer/... ./tests/...
+	$(GO) test -json -timeout $(TESTTIMEOUT) ./tracer/... ./tests/... | $(SKIPS)
 
 # What another kernel can change. On the first series, where engine lsm works: these
 # packages, all in one machine, and of the escapes these under that engine, in parts of about the same
