@@ -221,6 +221,15 @@ mktemp -d > t && rmdir "$(cat t)" && rm t; dd if=/dev/zero of=z bs=1k count=64 2
 	}.test(t)
 }
 
+// TestTmux: a session has a server of its own.
+func TestTmux(t *testing.T) {
+	script{
+		name: "tmux", timeout: 30 * time.Second, calm: true, needs: []string{"tmux"}, want: "inside",
+		text: `export SHELL=/bin/sh; tmux -L reeve-$$ -f /dev/null new-session -d 'echo inside > out; exec sleep 60' || exit
+n=0; while [ ! -s out ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done; cat out; tmux -L reeve-$$ list-sessions | wc -l; tmux -L reeve-$$ kill-server; rm -f "${TMUX_TMPDIR:-/tmp}/tmux-$(id -u)/reeve-$$"`,
+	}.test(t)
+}
+
 // TestRuntime: a Go program with a collector that never rests.
 func TestRuntime(t *testing.T) {
 	script{name: "100000 opens", want: "opened=100000 failed=0", timeout: 3 * time.Minute, text: "../opens loop 100000 ../ok.txt"}.test(t)
