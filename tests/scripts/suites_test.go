@@ -129,17 +129,21 @@ var (
 )
 
 // TestPythonSuites: CPython's tests of processes and files. Debian packs them
-// apart, in libpython3.11-testsuite; $REEVE_CPYTHON names where they were
-// unpacked instead.
+// apart, in libpython3.11-testsuite or the like; $REEVE_CPYTHON names where they
+// were unpacked instead.
 func TestPythonSuites(t *testing.T) {
 	const python = "/usr/bin/python3"
 	trial.NeedProgram(t, python)
 	root := os.Getenv("REEVE_CPYTHON")
 	if root == "" {
-		root = "/usr/lib/python3.11"
+		out, err := exec.Command(python, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))").Output()
+		if err != nil {
+			t.Fatalf("find the library of %s: %v", python, err)
+		}
+		root = strings.TrimSpace(string(out))
 	}
 	if _, err := os.Stat(filepath.Join(root, "test/test_subprocess.py")); err != nil {
-		trial.Skip(t, "cpython", "no libpython3.11-testsuite installed")
+		trial.Skip(t, "cpython", "no test suite in "+root+": install libpython3.…-testsuite")
 	}
 	for module, least := range map[string]int{"test_subprocess": 200, "test_os": 200, "test_posix": 80} {
 		t.Run(module, func(t *testing.T) {

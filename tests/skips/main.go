@@ -1,5 +1,5 @@
-// Skips reads what `go test -json` says, prints of it what `go test` would, and at the
-// end which tests were skipped and why. A skip for a reason that is not among the
+// Command skips reads what `go test -json` says, prints of it what `go test` would, and at
+// the end which tests were skipped and why. A skip for a reason that is not among the
 // expected ones is an error: nothing goes untested unseen.
 //
 //	go test -json ./... | go run ./tests/skips [-any]
