@@ -193,10 +193,10 @@ func TestJobControl(t *testing.T) {
 				s.write("\x03")
 				s.write("echo status=$?\n")
 				s.expect("status=130")
-				s.write("cat < /dev/tty\n")
+				s.write("tr a-z A-Z < /dev/tty\n")
 				time.Sleep(200 * time.Millisecond)
-				s.write("ec''ho\n\x04")
-				s.expect("ec''ho")
+				s.write("terminal\n\x04")
+				s.expect("TERMINAL") // what is echoed is not
 				s.write("exit 7\n")
 				if got := s.wait(); got != 7 {
 					t.Errorf("status %d, want 7: %q", got, s.text())
