@@ -121,25 +121,25 @@ type JudgeSlot struct {
 	_    structs.HostLayout
 	Busy uint64
 	Q    struct {
-		_       structs.HostLayout
-		Dentry  uint64
-		Mnt     uint64
-		Op      uint32
-		Need    uint32
-		Made    uint32
-		Flags   uint32
-		Quiet   uint32
-		Mode    uint32
-		Tmpfile uint32
-		Whole   uint32
-		Look    uint32
-		Why     uint32
-		Error   uint32
-		Loses   uint32
-		Own     uint32
-		Pad     uint32
-		Arg     uint64
-		Text    uint64
+		_        structs.HostLayout
+		Dentry   uint64
+		Mnt      uint64
+		Op       uint32
+		Need     uint32
+		Made     uint32
+		Flags    uint32
+		Quiet    uint32
+		Mode     uint32
+		Tmpfile  uint32
+		Whole    uint32
+		Look     uint32
+		Why      uint32
+		Error    uint32
+		Loses    uint32
+		Own      uint32
+		Answered uint32
+		Arg      uint64
+		Text     uint64
 	}
 	V struct {
 		_        structs.HostLayout

@@ -308,7 +308,7 @@ struct request {
 	__u32 error;
 	__u32 loses; /* it counts as the loss of a file, if it does by its path */
 	__u32 own;   /* the session made the directory that it is in */
-	__u32 pad;
+	__u32 answered; /* somebody said yes to the file */
 	__u64 arg;  /* of the record */
 	__u64 text; /* of a symbolic link: a string of the kernel's, or 0 */
 };

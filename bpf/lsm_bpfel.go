@@ -233,25 +233,25 @@ type LsmSlot struct {
 	_    structs.HostLayout
 	Busy uint64
 	Q    struct {
-		_       structs.HostLayout
-		Dentry  uint64
-		Mnt     uint64
-		Op      LsmOp
-		Need    uint32
-		Made    uint32
-		Flags   uint32
-		Quiet   uint32
-		Mode    uint32
-		Tmpfile uint32
-		Whole   uint32
-		Look    uint32
-		Why     LsmWhy
-		Error   uint32
-		Loses   uint32
-		Own     uint32
-		Pad     uint32
-		Arg     uint64
-		Text    uint64
+		_        structs.HostLayout
+		Dentry   uint64
+		Mnt      uint64
+		Op       LsmOp
+		Need     uint32
+		Made     uint32
+		Flags    uint32
+		Quiet    uint32
+		Mode     uint32
+		Tmpfile  uint32
+		Whole    uint32
+		Look     uint32
+		Why      LsmWhy
+		Error    uint32
+		Loses    uint32
+		Own      uint32
+		Answered uint32
+		Arg      uint64
+		Text     uint64
 	}
 	V struct {
 		_        structs.HostLayout
@@ -343,6 +343,7 @@ const (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	LsmMapAnnounced               = "announced"
+	LsmMapAnswered                = "answered"
 	LsmMapCells                   = "cells"
 	LsmMapFacts                   = "facts"
 	LsmMapFlow                    = "flow"
@@ -497,6 +498,7 @@ type LsmProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type LsmMapSpecs struct {
 	Announced *ebpf.MapSpec `ebpf:"announced"`
+	Answered  *ebpf.MapSpec `ebpf:"answered"`
 	Cells     *ebpf.MapSpec `ebpf:"cells"`
 	Facts     *ebpf.MapSpec `ebpf:"facts"`
 	Flow      *ebpf.MapSpec `ebpf:"flow"`
@@ -545,6 +547,7 @@ func (o *LsmObjects) Close() error {
 // It can be passed to LoadLsmObjects or ebpf.CollectionSpec.LoadAndAssign.
 type LsmMaps struct {
 	Announced *ebpf.Map `ebpf:"announced"`
+	Answered  *ebpf.Map `ebpf:"answered"`
 	Cells     *ebpf.Map `ebpf:"cells"`
 	Facts     *ebpf.Map `ebpf:"facts"`
 	Flow      *ebpf.Map `ebpf:"flow"`
@@ -564,6 +567,7 @@ type LsmMaps struct {
 func (m *LsmMaps) Close() error {
 	return _LsmClose(
 		m.Announced,
+		m.Answered,
 		m.Cells,
 		m.Facts,
 		m.Flow,

@@ -132,6 +132,17 @@ int BPF_PROG(reeve_file_receive, struct file *file, int ret)
 	return hold(&q);
 }
 
+/*
+ * Files that somebody was asked about, to read or to run them, and said yes to: they
+ * are mapped as code, by whoever has them open. Nobody can be asked then.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_INODE_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} answered SEC(".maps");
+
 static __always_inline int map_code(struct file *file)
 {
 	struct request q = { .op = LSM_MAP, .need = NEED_EXEC, .quiet = 1 };
@@ -139,6 +150,7 @@ static __always_inline int map_code(struct file *file)
 	if (!file || !ours())
 		return 0;
 	about_file(&q, file);
+	q.answered = !!bpf_inode_storage_get(&answered, file->f_inode, 0, 0);
 	return hold(&q);
 }
 
@@ -157,7 +169,7 @@ int BPF_PROG(reeve_file_mprotect, struct vm_area_struct *vma,
 {
 	if (ret || !(prot & PROT_EXEC) || BPF_CORE_READ(vma, vm_flags) & VM_EXEC)
 		return ret;
-	return map_code(BPF_CORE_READ(vma, vm_file));
+	return map_code(vma->vm_file);
 }
 
 /* What is hidden is not seen by stat(2) either. */

@@ -195,7 +195,7 @@ static __always_inline int granted(const struct request *q)
 	key.dev = d->d_sb->s_dev;
 	key.ino = d->d_inode->i_ino;
 	key.tid = bpf_get_current_pid_tgid();
-	if (need == NEED_EXEC && may_execute(&key))
+	if (q->answered || (need == NEED_EXEC && may_execute(&key)))
 		return 1;
 	g = bpf_map_lookup_elem(&grants, &key);
 	if (!g) {

@@ -279,6 +279,15 @@ func (in *Inner) Own(fd int) error {
 	return errors.Join(errs...)
 }
 
+// Answered marks for them what somebody said yes to.
+func (in *Inner) Answered(fd int) error {
+	var errs []error
+	for _, e := range in.chain() {
+		errs = append(errs, e.Answered(fd))
+	}
+	return errors.Join(errs...)
+}
+
 // Announce lets a thread execute files that were judged.
 func (in *Inner) Announce(tid int, files []gate.Program) error {
 	inodes := make([]witness.Inode, len(files))

@@ -82,6 +82,118 @@ func TestHooks(t *testing.T) {
 	t.Run("P14/mount allowed", openMount)
 }
 
+// TestReceived: a descriptor that somebody outside the session hands to it is judged
+// as if it opened the file (P36). README says that engine unotify does not see it.
+func TestReceived(t *testing.T) {
+	if trial.Engine() != "lsm" {
+		trial.Skip(t, "lsm", "only the hooks of the engine lsm see it")
+	}
+	names := []string{"{ok}", "{secret}", "{ws}/p1/x/f"}
+	given := func(g *trial.Ground) (o trial.Options) {
+		s, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs := os.NewFile(uintptr(s[0]), "ours"), os.NewFile(uintptr(s[1]), "theirs")
+		t.Cleanup(func() { ours.Close(); theirs.Close() })
+		for _, name := range names {
+			f, err := os.Open(g.Expand(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = unix.Sendmsg(s[0], []byte(name), unix.UnixRights(int(f.Fd())), nil, 0)
+			if f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.Stdin = theirs
+		return o
+	}
+	command := []string{"{victim}", "receive", fmt.Sprint(len(names))}
+	c := trial.NewGround(t, false)
+	if r := c.Native(given(c), command...); !regexp.MustCompile(`(?s)ordinary.*TOKEN=.*fine`).MatchString(r.Text()) {
+		t.Fatalf("control: %s", r.Text())
+	}
+	g := trial.NewGround(t, false)
+	r := g.Supervised(given(g), command...)
+	if !regexp.MustCompile(`ret=0[^$]*ordinary\n[^$]*ret=-1[^$]*ret=0[^$]*fine\n`).MatchString(r.Text()) {
+		t.Errorf("output: %s", r.Text())
+	}
+	g.KeptSecret(r)
+	trial.OneDenial(t, r.Events, trial.Denial{Ops: []string{"open"}, Path: g.Expand("{secret}")})
+	received := map[string]string{}
+	for _, e := range r.Events {
+		if strings.Contains(e.Reason, "received from another task") || e.Op == "open" && e.Object.Path == g.Expand("{ok}") {
+			received[e.Object.Path] = e.Action
+		}
+	}
+	if received[g.Expand("{ok}")] != "allow" || received[g.Expand("{secret}")] != "deny" {
+		t.Errorf("recorded %v", received)
+	}
+}
+
+// codePolicy asks about files that hold code, to read one and to run the others.
+const codePolicy = `
+[permissions.code]
+extends = ":workspace"
+[permissions.code.filesystem.":workspace_roots"]
+"." = "write"
+"p1/x/lib.so" = "ask"
+[permissions.code.exec]
+"{ws}/linked" = "ask"
+`
+
+// TestCodeAsked: what somebody was asked about and said yes to may be mapped as code,
+// which the kernel does of a program, and a loader of another and of a library; said no
+// to, it is not (X16).
+func TestCodeAsked(t *testing.T) {
+	const loader = "/lib64/ld-linux-x86-64.so.2"
+	rows := []struct {
+		name string
+		argv []string
+		runs string // matches what it prints where it may
+	}{
+		{"program", []string{"/bin/sh", "-c", "{ws}/linked ran; echo $?"}, `^10\n$`},
+		{"program from a thread", []string{"/bin/sh", "-c", "{victim} thread-uid 0 {ws}/linked ran; echo $?"}, `^10\n$`},
+		{"loader", []string{"/bin/sh", "-c", loader + " {ws}/linked ran; echo $?"}, `^10\n$`},
+		{"mapped", []string{"{victim}", "map-code", "mmap", "{ws}/p1/x/lib.so"}, `code: ret=0`},
+		{"protected", []string{"{victim}", "map-code", "mprotect", "{ws}/p1/x/lib.so"}, `code: ret=0`},
+		{"library", preload("{ws}/p1/x/lib.so"), `r-xp[^\n]*lib\.so`},
+	}
+	for _, r := range rows {
+		t.Run("X16/"+r.name, func(t *testing.T) {
+			runs := regexp.MustCompile(r.runs)
+			tiers(t, true, func(t *testing.T, nobody bool) {
+				for _, say := range []string{"", "allow", "deny"} {
+					g := trial.NewGround(t, nobody)
+					library("{ws}/p1/x/lib.so")(t, g)
+					writeFile(t, g.Base+"/code.toml", g.Expand(codePolicy), 0o644)
+					g.Own(g.Base)
+					if say == "" {
+						if got := g.Native(trial.Options{}, r.argv...); !runs.MatchString(got.Stdout) {
+							t.Fatalf("control: %s", got.Text())
+						}
+						continue
+					}
+					o := trial.Options{Flags: []string{"--policy", "{base}/code.toml", "--profile", "code", "--ask", "control", "--ask-timeout", "30s"}}
+					a := g.Approve(func(trial.Question) []string { return []string{say} })
+					got := g.Supervised(o, r.argv...)
+					a.Stop()
+					if asked, _ := a.Asked(); len(asked) == 0 {
+						t.Errorf("nobody was asked: %s", got.Text())
+					}
+					if runs.MatchString(got.Stdout) != (say == "allow") {
+						t.Errorf("answered %s: %s", say, got.Text())
+					}
+					if n := len(trial.Denials(got.Events)); say == "allow" && n > 0 {
+						t.Errorf("%d denials: %v", n, trial.Denials(got.Events))
+					}
+				}
+			})
+		})
+	}
+}
+
 // netDenied says that nothing came to either, and that each is recorded.
 func netDenied(tcp, udp *outsider) func(*testing.T, *trial.Ground, *trial.Result, bool) {
 	return func(t *testing.T, g *trial.Ground, r *trial.Result, supervised bool) {

@@ -90,6 +90,19 @@ func (w *worker) own(fd int) {
 	}
 }
 
+// yes tells the hooks of a file that somebody was asked about and said yes to. What
+// they are not told of they refuse to map as code.
+func (w *worker) yes(d *event.Decision, fd int) {
+	if d.Action != event.ActionAllow || !d.Answered() {
+		return
+	}
+	for _, in := range w.injectors() {
+		if err := in.Answered(fd); err != nil {
+			w.g.cfg.Log.Debug("a hook was not told what was answered", "error", err)
+		}
+	}
+}
+
 // ownDir is own of a directory that was just made under the tree lock.
 func (w *worker) ownDir(n *proc.Name) {
 	if len(w.injectors()) == 0 {

@@ -81,6 +81,7 @@ func (w *worker) exec(req event.Request, dirfd int32, pathPtr, argvPtr, envPtr u
 		return out, err
 	}
 	out.d = w.decide(&out.req)
+	w.yes(&out.d, p.FD)
 	err = w.leadsOf(&out, &p, envPtr)
 	keepArgv(&out.req)
 	if err != nil || out.d.Action != event.ActionAllow {

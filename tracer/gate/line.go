@@ -103,6 +103,7 @@ func (w *worker) led(req, from *event.Request, p *proc.Pinned, i event.Interp, s
 	req.Interps = append(req.Interps, i)
 	d := w.decide(&sub)
 	if d.Action == event.ActionAllow {
+		w.yes(&d, p.FD)
 		w.spend(&sub)
 		if !d.Answered() {
 			d = so

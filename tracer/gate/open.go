@@ -248,6 +248,7 @@ func (w *worker) openExisting(out outcome, p proc.Pinned, o opening) (outcome, e
 		defer p.Close()
 		a := w.reopen(&p, o.flags)
 		if a.hasFD {
+			w.yes(&d, p.FD)
 			w.began(&request, d, p.FD)
 		}
 		if p.Stat.Mode&unix.S_IFMT == unix.S_IFCHR && a.hasFD {

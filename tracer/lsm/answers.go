@@ -46,6 +46,17 @@ func (e *Engine) Own(fd int) error {
 	return nil
 }
 
+// Answered lets a file that somebody said yes to, to read it or to run it, be mapped
+// as code where the policy asks about that, given any descriptor of it: a hook can ask
+// nobody. What may be read may be copied into memory and run there as well. It lifts
+// no denial, and no question about running the file.
+func (e *Engine) Answered(fd int) error {
+	if err := e.loaded.Maps[bpf.LsmMapAnswered].Update(int32(fd), uint32(1), ebpf.UpdateAny); err != nil {
+		return fmt.Errorf("mark what was answered yes: %w", err)
+	}
+	return nil
+}
+
 // Made reports whether the session made the file that a path of this process leads
 // to, or replaced what it held. A symbolic link at its end is not followed; of
 // directories, in which others may have put something, it says no.

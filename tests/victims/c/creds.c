@@ -37,7 +37,7 @@ static int run_thread_uid(int argc, char **argv)
 	program = argv + 2;
 	/* The leader was seen before. */
 	for (int i = 0; i < 10; i++)
-		close(open(program[0], O_RDONLY));
+		close(open("/proc/self/exe", O_RDONLY));
 	spawn_thread(become, NULL);
 	for (;;)
 		pause();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Calls that are not what they were when somebody looked: a tracer changes a
- * register, a thread has descriptors of its own, a socket forgets its peer.
+ * register, a thread has descriptors of its own, a socket forgets its peer, a
+ * message brings a descriptor.
  */
 #define _GNU_SOURCE
 #include "victim.h"
@@ -14,6 +15,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -133,7 +135,38 @@ static int run_reconnect(int argc, char **argv)
 	return 0;
 }
 
+/* Takes N messages from standard input, a socket, and what came with them. */
+static int run_receive(int argc, char **argv)
+{
+	long n = argc > 1 ? number(argv[1]) : 0;
+
+	if (!n)
+		return 64;
+	while (n--) {
+		union {
+			struct cmsghdr head;
+			char space[CMSG_SPACE(sizeof(int))];
+		} control;
+		char word[64] = { 0 };
+		struct iovec iov = { word, sizeof(word) - 1 };
+		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1,
+				    .msg_control = &control,
+				    .msg_controllen = sizeof(control) };
+		int fd = -1;
+
+		if (recvmsg(0, &m, 0) < 0)
+			die("recvmsg");
+		if (m.msg_controllen)
+			memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+		report(word, fd < 0 ? fd : 0);
+		if (fd >= 0)
+			show(fd);
+	}
+	return 0;
+}
+
 const struct technique peers_techniques[] = {
+	{ "receive", run_receive, "N" },
 	{ "regs", run_regs, "GOOD BAD" },
 	{ "tables", run_tables, "DIR-A DIR-B NAME" },
 	{ "reconnect", run_reconnect, "PORT" },
