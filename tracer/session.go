@@ -128,6 +128,7 @@ type Session struct {
 	watch   *watcher    // nil without a witness
 	closed  chan error  // since Leave
 	kept    *ring.Set   // nil if nothing is kept
+	pins    *pins       // nil if nothing is pinned
 	ending  atomic.Bool // it was told to end: what stops now does so for that
 	// Gaps are what this machine could not hold of the plan, a sentence each.
 	Gaps []string
@@ -190,14 +191,17 @@ func (l *Launcher) Start(ctx context.Context, cfg Config) (s *Session, err error
 		err = s.keepRings(l, &cfg)
 	}
 	if err == nil {
+		err = s.pin(l)
+	}
+	if err == nil {
 		err = s.serve(ctx, l, &cfg, handling, listener, scoped)
 	}
 	if err != nil {
 		unix.Close(listener)
-		return nil, err
+		return nil, errors.Join(err, s.pins.remove())
 	}
 	if err := l.process.Go(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.pins.remove())
 	}
 	return s, nil
 }
@@ -343,7 +347,7 @@ func (s *Session) Wait(stopped func(unix.Signal)) (r Result, err error) {
 	// Init is to be the last that holds the hooks: detaching them takes long.
 	err = errors.Join(err, s.inner.release(), s.hooks.release())
 	s.cancel()
-	return r, errors.Join(err, s.group.Wait(), s.watch.close(), s.hooks.close())
+	return r, errors.Join(err, s.group.Wait(), s.pins.remove(), s.watch.close(), s.hooks.close())
 }
 
 // Leave says, after Wait, that all that was recorded is safe: init need not save

@@ -18,6 +18,9 @@ const engineAuto = "auto"
 // chooseEngine lowers the policy for the engine that was asked for.
 func (l *live) chooseEngine(launcher *tracer.Launcher) (err error) {
 	root := os.Geteuid() == 0
+	if root {
+		l.endSurvivors()
+	}
 	switch {
 	case l.opts.engine == tracer.EngineLSM && !root:
 		return withHint(errors.New("engine lsm: only root can load its programs"), "run reeve as root, with --user NAME for the command, or use --engine auto")
@@ -34,6 +37,17 @@ func (l *live) chooseEngine(launcher *tracer.Launcher) (err error) {
 	l.engine = tracer.EngineUnotify
 	l.plan, err = l.policy.Lower()
 	return err
+}
+
+// endSurvivors ends what is left of sessions whose reeve and init were killed at once.
+func (l *live) endSurvivors() {
+	n, err := tracer.EndSurvivors()
+	if n > 0 {
+		l.note(fmt.Sprintf("ended %d processes of a session whose reeve and init were killed", n))
+	}
+	if err != nil {
+		l.note(err.Error())
+	}
 }
 
 // terms are what the session is held to besides its policy.
@@ -62,6 +76,7 @@ func (l *live) loadHooks(launcher *tracer.Launcher) error {
 	if err := launcher.LoadHooks(plan.Hooks, l.opts.strict); err != nil {
 		return err
 	}
+	plan.Gaps = append(plan.Gaps, tracer.PinGap()...)
 	l.plan, l.engine = plan, tracer.EngineLSM
 	return nil
 }

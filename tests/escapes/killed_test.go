@@ -1,14 +1,18 @@
 package escapes_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/tests/trial"
 )
@@ -101,4 +105,79 @@ func told(g *trial.Ground, name string) int {
 	}
 	n, _ := strconv.Atoi(lines[len(lines)-2])
 	return n
+}
+
+// TestBothKilled: reeve and its init are killed in one instant, so that nobody is left to
+// end the tree (K17). What survives stays under what holds it, and the next reeve ends it
+// and takes away what was pinned for it.
+func TestBothKilled(t *testing.T) {
+	trial.NeedRoot(t)
+	const pinned = "/sys/fs/bpf/reeve"
+	var st unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/bpf", &st); err != nil || st.Type != unix.BPF_FS_MAGIC {
+		trial.Skip(t, "bpffs", "nothing can be pinned: no file system for BPF is mounted at /sys/fs/bpf")
+	}
+	g := trial.NewGround(t, false)
+	pins := func() []string {
+		list, _ := filepath.Glob(pinned + "/*")
+		return list
+	}
+	if r := g.Supervised(trial.Options{}, "/bin/true"); r.Status != 0 {
+		t.Fatalf("control: %s", r.Text())
+	}
+	before := pins() // those of a neighbour
+	cmd := start(t, g, g.Command(trial.Options{}, "{victim}", "beat", "{ws}/notes", "{secret}"))
+	if !waitFor(t, 20*time.Second, func() bool { return strings.Count(read(g, "ws/notes"), "\n") > 30 && len(g.Processes()) >= 3 }) {
+		t.Fatalf("control: nothing beats: %q", read(g, "ws/notes"))
+	}
+	reeve := cmd.Process.Pid
+	init := childNamed(t, reeve, "reeve-init")
+	if n := len(pins()); n != len(before)+1 {
+		t.Errorf("%d sessions have pins, want %d", n, len(before)+1)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // neither learns of the other's end
+		for _, pid := range []int{reeve, init} {
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait()
+	time.Sleep(trial.Patience(300 * time.Millisecond))
+	if len(g.Processes()) < 3 {
+		t.Errorf("control: %d processes survive, want 3", len(g.Processes()))
+	}
+	lines := strings.Count(read(g, "ws/notes"), "\n")
+	if !waitFor(t, 10*time.Second, func() bool { return strings.Count(read(g, "ws/notes"), "\n") > lines+30 }) {
+		t.Error("control: the survivors do not try the secret")
+	}
+	if r := g.Supervised(trial.Options{}, "/bin/true"); r.Status != 0 {
+		t.Errorf("the next reeve: %s", r.Text())
+	}
+	if left := g.Processes(); len(left) > 0 {
+		t.Errorf("the next reeve leaves %v alive", left)
+	}
+	if notes := read(g, "ws/notes"); strings.Contains(notes, "LEAKED") || strings.Contains(notes, "empty") {
+		t.Errorf("the secret was opened: %s", notes)
+	}
+	if after := pins(); !slices.Equal(after, before) {
+		t.Errorf("pinned are %v, and were %v", after, before)
+	}
+}
+
+// childNamed is the child of a process whose first word is name.
+func childNamed(t *testing.T, parent int, name string) int {
+	t.Helper()
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, at := range lines {
+		dir := filepath.Dir(at)
+		line, _ := os.ReadFile(at)
+		status, _ := os.ReadFile(dir + "/status")
+		if strings.HasPrefix(string(line), name+"\x00") && strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", parent)) {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			return pid
+		}
+	}
+	t.Fatalf("control: process %d has no child %s", parent, name)
+	return 0
 }

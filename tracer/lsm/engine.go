@@ -3,6 +3,8 @@ package lsm
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -183,6 +185,19 @@ func (e *Engine) Links() ([]int, error) {
 		fds = append(fds, raw.FD())
 	}
 	return fds, nil
+}
+
+// Pin keeps the hooks in place while their pins in dir, a directory of a BPF file
+// system, are there.
+func (e *Engine) Pin(dir string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, l := range e.links {
+		if err := l.Pin(filepath.Join(dir, "hook"+strconv.Itoa(i))); err != nil {
+			return fmt.Errorf("pin the hooks: %w", err)
+		}
+	}
+	return nil
 }
 
 // Release lets go of the links. The hooks stay in place as long as somebody else

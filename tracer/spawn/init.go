@@ -197,7 +197,7 @@ func (i *initProcess) launch(ruleset int, started chan<- forked) bool {
 		return false
 	}
 	m, fds, err := i.conn.recv()
-	for ; err == nil && m.Kind == kindKeep; m, fds, err = i.conn.recv() {
+	for ; err == nil && (m.Kind == kindKeep || m.Kind == kindPinned); m, fds, err = i.conn.recv() {
 		i.kept.keep(m, fds)
 	}
 	if err != nil || m.Kind != kindGo {
@@ -291,10 +291,12 @@ func (i *initProcess) obey(done <-chan struct{}) {
 			select {
 			case <-done:
 				i.kept.save()
+				i.kept.unpin()
 				return
 			default:
 			}
 			i.end()
+			i.kept.unpin()
 			i.kept.save()
 			os.Exit(125)
 		case m.Kind == kindLeave:

@@ -35,6 +35,13 @@ func (p *Process) DropRing(number uint32) error {
 	return err
 }
 
+// Pinned has init hold the lock of the directory dir, in which what confines the tree
+// is pinned, and remove it should this process die, when the tree is gone. The lock
+// stays the caller's.
+func (p *Process) Pinned(dir string, lock int) error {
+	return p.tell(message{Kind: kindPinned, Step: dir}, lock)
+}
+
 func (p *Process) tell(m message, fds ...int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,10 +59,13 @@ type kept struct {
 	lock  int   // held, nothing more
 	links []int // until detach
 	rings []ring.Held
+	pins  string // a directory that is locked by a descriptor that nobody closes
 }
 
 func (k *kept) keep(m message, fds []int) {
 	switch {
+	case m.Kind == kindPinned:
+		k.pins = m.Step
 	case m.PID == 0 && len(fds) > 1:
 		k.dir, k.has, k.lock, k.links = fds[0], true, fds[1], fds[2:]
 	case len(fds) == 1:
@@ -89,6 +99,13 @@ func (k *kept) save() {
 	}
 	if err := ring.Save(k.dir, k.rings); err != nil {
 		fmt.Fprintln(os.Stderr, "reeve-init: records of a killed session are lost:", err)
+	}
+}
+
+// unpin removes the pins. What cannot be removed the next reeve removes.
+func (k *kept) unpin() {
+	if k.pins != "" {
+		_ = os.RemoveAll(k.pins)
 	}
 }
 

@@ -87,7 +87,7 @@ type message struct {
 	// Status is a raw wait status, of keep a ring's size. Signal is a signal number.
 	Status uint32
 	Signal int
-	// Errno and Step say what failed.
+	// Errno and Step say what failed; of pinned, Step is the directory.
 	Errno int
 	Step  string
 	Order *Order // nil but for kindOrder
@@ -113,6 +113,7 @@ const (
 	kindDrop      kind = "drop"
 	kindKeep      kind = "keep"
 	kindUnkeep    kind = "unkeep"
+	kindPinned    kind = "pinned"
 )
 
 // chunk is the largest part of a message in one packet: an order with a large
