@@ -1,19 +1,14 @@
 package lsm
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/witness"
 )
@@ -117,38 +112,4 @@ func TestStorm(t *testing.T) {
 	h.log.mu.Lock()
 	defer h.log.mu.Unlock()
 	t.Logf("%d renames meanwhile, lost %v", renames.Load(), h.log.lost)
-}
-
-// TestTimes says where the time of loading goes.
-func TestTimes(t *testing.T) {
-	needsLSM(t)
-	spec, err := bpf.LoadLsm()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := rulesOf(t)
-	cfg := Config{Rules: rules}
-	var settings bpf.LsmSession
-	began := time.Now()
-	cells, err := settle(&settings, &cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fit(spec, &cfg, &settings, cells); err != nil {
-		t.Fatal(err)
-	}
-	settled := time.Now()
-	loaded, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &Engine{loaded: loaded}
-	ready := time.Now()
-	err = e.attach(hooks(&cfg))
-	attached := time.Now()
-	err = errors.Join(err, e.Close())
-	t.Logf("settle %v, load %v, attach %v, close %v, %v", settled.Sub(began), ready.Sub(settled), attached.Sub(ready), time.Since(attached), err)
-	for name, p := range loaded.Programs {
-		t.Log(fmt.Sprintf("%-30s", name), strings.ReplaceAll(strings.TrimSpace(p.VerifierLog), "\n", " "))
-	}
 }

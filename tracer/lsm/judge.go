@@ -24,7 +24,9 @@ import (
 type Judge struct{ objects bpf.JudgeObjects }
 
 // NewJudge loads the rules.
-func NewJudge(rules *Rules) (*Judge, error) {
+func NewJudge(rules *Rules) (*Judge, error) { return loadJudge(rules, nil) }
+
+func loadJudge(rules *Rules, opts *ebpf.CollectionOptions) (*Judge, error) {
 	spec, err := bpf.LoadJudge()
 	if err != nil {
 		return nil, err
@@ -47,7 +49,7 @@ func NewJudge(rules *Rules) (*Judge, error) {
 	spec.Maps[bpf.JudgeMapLosses].MaxEntries = max(s.BulkFiles, 1)
 	spec.Maps["flow"].MaxEntries = DefaultFlowBytes
 	j := &Judge{}
-	if err := spec.LoadAndAssign(&j.objects, nil); err != nil {
+	if err := spec.LoadAndAssign(&j.objects, opts); err != nil {
 		return nil, fmt.Errorf("load the judge: %w", err)
 	}
 	return j, errors.Join(j.objects.Cells.Freeze())
