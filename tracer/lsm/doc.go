@@ -48,6 +48,12 @@
 //     itself. A message that names none goes where a connect went. (sendmmsg leaves
 //     out the second of two messages to one address, after the first was let be.)
 //
+// A hook that sees a file mapped as code can ask nobody either. What somebody was asked
+// about and said yes to, to read it or to run it, may be mapped by whoever has it open
+// (Engine.Answered): what may be read may as well be copied to memory and run there.
+// What a rule about programs asks about asks before it is read, so nothing else comes to
+// be open.
+//
 // Grants are for files: thread, device, inode. A destination needs none, since the
 // gate makes the connection that was answered yes, with the address that it read.
 //
@@ -89,7 +95,8 @@
 //   - A session that may mount can give a directory another path.
 //   - With io_uring allowed, an overlay cannot copy up files that have extended
 //     attributes, as these are refused.
-//   - When this process is killed, nothing is allowed any more. What is in the rings
+//   - When this process is killed, nothing is allowed any more; nor when init is killed
+//     with it, while what Engine.Pin pinned is there. What is in the rings
 //     then is stored by the next reeve, unless init is killed as well, or the machine
 //     stops. Refusals of paths that come after it are recorded as they are, exits of
 //     processes that are ended for it are not: the witness is gone.

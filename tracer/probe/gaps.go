@@ -31,8 +31,9 @@ var gaps = []Gap{
 	{[]string{"X02"}, "the words of a static program that another thread changes, before its first guarded call", []string{Unotify}},
 	{[]string{"A03", "A04", "P13", "P14", "P20", "P21"}, "what goes around the filter where a policy allows io_uring, namespaces or mounts", withoutLSM},
 	{[]string{"N14"}, "network rules by name: addresses are judged", everyEngine},
-	{[]string{"K17"}, "reeve and its init killed in the same instant: the tree lives on, and what needs reeve fails", withoutLSM},
-	{[]string{"K17"}, "reeve and its init killed in the same instant: the tree lives on, without the hooks", []string{LSM}},
+	{[]string{"K17"}, "reeve and its init killed in the same instant: the tree lives on, and what needs reeve fails", []string{Unotify}},
+	{[]string{"K17"}, "reeve and its init killed in the same instant: the tree lives on until root's next run, and what needs reeve fails", []string{UnotifyRoot}},
+	{[]string{"K17"}, "reeve and its init killed in the same instant: the tree lives on until root's next run, and what is judged fails; without a BPF file system at /sys/fs/bpf the hooks are gone", []string{LSM}},
 	{nil, "the kernel itself: an exploit of it", everyEngine},
 }
 
