@@ -16,6 +16,9 @@ type Host struct {
 	// Workspaces are the directories the session works in. Repositories are the
 	// roots of the repositories that stood inside them when the session began.
 	Workspaces, Repositories []string
+	// GitDirs are the directories where repositories keep their settings and hooks,
+	// where their names do not tell ("store", but not "x.git" or ".git").
+	GitDirs []string
 	// Protected are further files and directories that programs of the host run
 	// or obey, such as the directory that a repository's core.hooksPath names.
 	Protected []string
@@ -51,7 +54,7 @@ func (h *Host) validate() error {
 	}
 	lists := map[string][]string{
 		"home": one(h.Home), "temporary directory": one(h.Tmp), "cache": one(h.Cache), "state directory": one(h.StateDir),
-		"workspace": h.Workspaces, "repository": h.Repositories, "protected path": h.Protected, "configuration file": h.ConfigFiles, "own file": h.Own,
+		"workspace": h.Workspaces, "repository": h.Repositories, "git directory": h.GitDirs, "protected path": h.Protected, "configuration file": h.ConfigFiles, "own file": h.Own,
 		"PATH directory": h.PathDirs, "tool cache": h.CacheDirs, "listable directory": h.Listable,
 	}
 	for what, list := range lists {

@@ -278,19 +278,48 @@ func (p *placer) protected(exempt []pathRule) []rule {
 			}
 		}
 		ws := p.host.Workspaces
+		git := p.host.GitDirs
+		if g.tmp {
+			ws = append(ws[:len(ws):len(ws)], p.sharedTmp()...)
+		}
 		add(ws, "**/", g.any, base)
-		add(append(ws[:len(ws):len(ws)], p.host.Repositories...), "", g.root, base)
+		add(git, "", inGitDir(g.any), base)
+		add(append(p.host.Workspaces[:len(p.host.Workspaces):len(p.host.Workspaces)], p.host.Repositories...), "", g.root, base)
 		pass := rule{below: true, word: wordPass, pos: base.pos}
 		add(ws, "**/", g.pass, pass)
+		add(git, "", inGitDir(g.pass), pass)
 		base.below = false
 		add(ws, "**/", g.exact, base)
+		add(git, "", inGitDir(g.exact), base)
 		base.guard = guardLink
 		add(ws, "**/", g.links, base)
+		add(git, "", inGitDir(g.links), base)
 	}
 	for _, d := range p.host.Protected {
 		out = append(out, rule{
-			text: d, glob: quote(d), below: true, word: wordAsk, guard: guardConfig, reason: "protected configuration: a program of the host runs it",
+			text: d, glob: quote(d), below: true, word: wordAsk, guard: guardConfig, reason: "protected configuration: a program of the host runs or obeys it",
 		})
 	}
+	for _, d := range append(one(p.host.Tmp), one(p.host.Cache)...) {
+		out = append(out, rule{text: d, glob: quote(d), below: true, word: wordPass})
+	}
 	return append(append(out, passes(noGuard)), p.exempt(exempt, noGuard)...)
+}
+
+// sharedTmp are the host's own directories of temporary files.
+func (p *placer) sharedTmp() []string { return p.tables.grounds[":tmp"].write }
+
+// inGitDir are those of the patterns that are about what stands in a repository's own
+// directory, as they are below it.
+func inGitDir(patterns []string) []string {
+	var out []string
+	for _, pattern := range patterns {
+		for _, dir := range []string{"*.git/", ".git/"} {
+			if rest, is := strings.CutPrefix(pattern, dir); is {
+				out = append(out, rest)
+				break
+			}
+		}
+	}
+	return out
 }

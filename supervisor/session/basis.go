@@ -52,6 +52,7 @@ type basisHost struct {
 	UID          int    `json:"uid"`
 	Workspaces   []Text `json:"workspaces,omitempty"`
 	Repositories []Text `json:"repositories,omitempty"`
+	GitDirs      []Text `json:"git_dirs,omitempty"`
 	Protected    []Text `json:"protected,omitempty"`
 	Tmp          Text   `json:"tmp,omitempty"`
 	Cache        Text   `json:"cache,omitempty"`
@@ -77,7 +78,7 @@ const maxOuter = 32
 func NewBasis(profile string, sources []policy.Source, h policy.Host) *Basis {
 	b := &Basis{Profile: profile, Host: &basisHost{
 		Home: Text(h.Home), User: Text(h.User), UID: h.UID, Workspaces: Texts(h.Workspaces), Repositories: Texts(h.Repositories),
-		Protected: Texts(h.Protected), Tmp: Text(h.Tmp), Cache: Text(h.Cache), StateDir: Text(h.StateDir), ConfigFiles: Texts(h.ConfigFiles),
+		GitDirs: Texts(h.GitDirs), Protected: Texts(h.Protected), Tmp: Text(h.Tmp), Cache: Text(h.Cache), StateDir: Text(h.StateDir), ConfigFiles: Texts(h.ConfigFiles),
 		Own: Texts(h.Own), PathDirs: Texts(h.PathDirs), CacheDirs: Texts(h.CacheDirs), Listable: Texts(h.Listable),
 	}}
 	for _, from := range slices.Sorted(maps.Keys(h.Links)) {
@@ -115,7 +116,7 @@ func (b *Basis) Facts() policy.Host {
 	return policy.Host{
 		Links: links,
 		Home:  string(h.Home), User: string(h.User), UID: h.UID, Workspaces: plainTexts(h.Workspaces), Repositories: plainTexts(h.Repositories),
-		Protected: plainTexts(h.Protected), Tmp: string(h.Tmp), Cache: string(h.Cache), StateDir: string(h.StateDir), ConfigFiles: plainTexts(h.ConfigFiles),
+		GitDirs: plainTexts(h.GitDirs), Protected: plainTexts(h.Protected), Tmp: string(h.Tmp), Cache: string(h.Cache), StateDir: string(h.StateDir), ConfigFiles: plainTexts(h.ConfigFiles),
 		Own: plainTexts(h.Own), PathDirs: plainTexts(h.PathDirs), CacheDirs: plainTexts(h.CacheDirs), Listable: plainTexts(h.Listable),
 	}
 }

@@ -2,10 +2,8 @@ package session
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -46,54 +44,35 @@ func Collect(f Facts) (policy.Host, []string) {
 		h.Workspaces = appendNew(h.Workspaces, ws.Path)
 	}
 	for _, file := range f.ConfigFiles {
-		for _, path := range linkChain(file) {
-			h.ConfigFiles = appendNew(h.ConfigFiles, path)
+		// Who can replace a link to it replaces the file.
+		if links, end := trail(file); exists(end) {
+			for _, path := range append(links, end) {
+				h.ConfigFiles = appendNew(h.ConfigFiles, path)
+			}
 		}
 	}
 	path, _ := lookupEnv(f.Env, "PATH")
 	h.PathDirs = programDirs(strings.Split(path, ":"), h.Home)
 	h.CacheDirs = cacheDirs(f.Env, h.Home)
+	git := gitGround{home: h.Home, workspaces: h.Workspaces, xdg: configHome(f.Env, h.Home)}
 	for _, ws := range h.Workspaces {
-		repos, whole := repositories(ws)
+		repos, bare, whole := repositories(ws)
 		h.Repositories = append(h.Repositories, repos...)
+		git.around(ws)
 		for _, repo := range repos {
-			h.Protected = append(h.Protected, hooksPaths(repo)...)
+			git.repository(repo)
+		}
+		for _, dir := range bare {
+			git.directory(dir, dir)
 		}
 		if !whole {
 			notes = append(notes, fmt.Sprintf(
 				"workspace %s has more than %d directories: repositories deeper inside were not looked for", ws, repoDirs))
 		}
 	}
+	h.GitDirs, h.Protected = git.dirs, git.files
 	return h, notes
 }
-
-// linkChain is a file that is there with the links that lead to it: who can replace one
-// of them replaces the file.
-func linkChain(file string) (chain []string) {
-	if _, err := os.Stat(file); err != nil {
-		return nil
-	}
-	for range maxLinks {
-		dir, name := filepath.Split(file) // not cleaned: dir/.. may be a link's
-		dir, err := filepath.EvalSymlinks(dir)
-		if err != nil {
-			return chain
-		}
-		at := filepath.Join(dir, name)
-		chain = append(chain, at)
-		to, err := os.Readlink(at)
-		if err != nil {
-			return chain
-		}
-		if file = to; !filepath.IsAbs(to) {
-			file = dir + "/" + to
-		}
-	}
-	return chain
-}
-
-// maxLinks is how many links the kernel follows (MAXSYMLINKS).
-const maxLinks = 40
 
 // follow is where a path leads, "" when nothing stands there.
 func follow(path string) string {
@@ -102,36 +81,6 @@ func follow(path string) string {
 		return ""
 	}
 	return to
-}
-
-var hooksPath = regexp.MustCompile(`(?im)^[ \t]*hooksPath[ \t]*=[ \t]*"?([^"\r\n#;]+)`)
-
-// maxGitConfig is how much of a repository's settings is looked at.
-const maxGitConfig = 1 << 20
-
-// hooksPaths are the directories that a repository's settings make git run
-// programs from, instead of .git/hooks: they are protected like those.
-func hooksPaths(repo string) []string {
-	f, err := os.Open(filepath.Join(repo, ".git", "config"))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxGitConfig))
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, m := range hooksPath.FindAllSubmatch(text, -1) {
-		dir := strings.TrimSpace(string(m[1]))
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(repo, dir)
-		}
-		if dir = resolvedDir(dir); dir != "" && dir != "/" {
-			out = appendNew(out, dir)
-		}
-	}
-	return out
 }
 
 func appendNew(list []string, s string) []string {
@@ -217,31 +166,39 @@ func cacheDirs(env []string, home string) []string {
 // own, and which are large.
 var notRepositories = []string{".git", "node_modules", "vendor", "target", "__pycache__", ".venv", "venv", ".tox", ".cache"}
 
-// repositories finds the roots of the repositories in a workspace, level by
-// level; whole is false when there was more to look at than a start may take.
-func repositories(workspace string) (roots []string, whole bool) {
+// repositories finds the roots of the repositories in a workspace, and the bare ones
+// whose names do not tell, level by level; whole is false when there was more to look
+// at than a start may take.
+func repositories(workspace string) (roots, bare []string, whole bool) {
 	level := []string{workspace}
 	looked := 0
 	for depth := 0; depth <= repoDepth && len(level) > 0; depth++ {
 		var next []string
 		for _, dir := range level {
 			if looked++; looked > repoDirs {
-				return roots, false
+				return roots, bare, false
 			}
 			entries, err := os.ReadDir(dir)
 			if err != nil {
 				continue
 			}
+			git := 0 // of the names that make a directory a repository
 			for _, e := range entries {
-				if e.Name() == ".git" {
+				switch e.Name() {
+				case ".git":
 					roots = append(roots, dir)
+				case "HEAD", "objects", "refs":
+					git++
 				}
 				if e.IsDir() && !slices.Contains(notRepositories, e.Name()) {
 					next = append(next, filepath.Join(dir, e.Name()))
 				}
 			}
+			if git == 3 {
+				bare = append(bare, dir)
+			}
 		}
 		level = next
 	}
-	return roots, true
+	return roots, bare, true
 }

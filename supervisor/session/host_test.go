@@ -100,10 +100,10 @@ func TestRepositoriesIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, whole := repositories(root); whole {
+	if _, _, whole := repositories(root); whole {
 		t.Error("looked into more directories than it may")
 	}
-	if roots, whole := repositories(filepath.Join(root, "r")); !whole || len(roots) != 1 {
+	if roots, _, whole := repositories(filepath.Join(root, "r")); !whole || len(roots) != 1 {
 		t.Errorf("control: %q, whole %v", roots, whole)
 	}
 }
@@ -297,5 +297,18 @@ func write(t *testing.T, path, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestGitSettingsAreFiles: what stands in the place of a repository's settings does not
+// make a session wait.
+func TestGitSettingsAreFiles(t *testing.T) {
+	root := tree(t, "ws/.git/HEAD", "ws/loop/.git -> .git", "ws/self/.git/config -> config", "ws/wide/.git/hooks -> ../..")
+	if err := unix.Mkfifo(filepath.Join(root, "ws/.git/config"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := Collect(Facts{User: User{Home: root}, Workspaces: []Workspace{{Path: filepath.Join(root, "ws")}}})
+	if slices.Contains(h.Protected, root) || slices.Contains(h.Protected, filepath.Join(root, "ws")) {
+		t.Errorf("a workspace is protected as a whole: %q", h.Protected)
 	}
 }
