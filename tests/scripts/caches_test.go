@@ -127,7 +127,7 @@ func TestNpmCache(t *testing.T) {
 		text: quiet + `(cd app && npm ci --offline && node -e 'console.log(require("dep")())' && node_modules/.bin/dep && npm ci --prefer-offline && npm ls --depth 0 | tail -n 2) &&
 npm cache add ./own.tgz && cd own && npm ci --offline && node -e 'console.log(require("dep")())'`,
 		after: func(t *testing.T, g *trial.Ground, w string) {
-			out := g.Native(trial.Options{Dir: w + "/own"}, "npm", "ci", "--offline", "--no-audit")
+			out := g.Native(trial.Options{Dir: w + "/own"}, "/bin/sh", "-c", quiet+"npm ci --offline")
 			if out.Status == 0 || !strings.Contains(out.Stderr, "ENOTCACHED") {
 				t.Errorf("the host finds what the session added to a cache: status %d, %s", out.Status, out.Text())
 			}
