@@ -171,6 +171,7 @@ func TestTruncated(t *testing.T) {
 }
 
 func TestSpecial(t *testing.T) {
+	needsRoot(t)
 	dir := ground(t, "ok", "deny/x")
 	for _, name := range []string{"run", "deny/run"} {
 		copyFile(t, "/bin/true", filepath.Join(dir, name))

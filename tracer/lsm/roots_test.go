@@ -35,6 +35,7 @@ func actRoots(args []string) {
 // TestRoots: the verdict is about the object at its path from the session's root,
 // whatever the task's own root and namespace, and the record says that path.
 func TestRoots(t *testing.T) {
+	needsRoot(t)
 	dir := ground(t, "ok", "deny/x", "lower/low", "lower/deny/x", "upper/.keep", "work/.keep", "merged/.keep", "tmpfs/.keep", "bound/.keep")
 	for _, m := range [][4]string{
 		{"overlay", dir + "/merged", "overlay", fmt.Sprintf("lowerdir=%s/lower,upperdir=%s/upper,workdir=%s/work", dir, dir, dir)},
