@@ -1,10 +1,15 @@
 package escapes_test
 
 import (
+	"debug/elf"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -115,4 +120,99 @@ func listenInside(t *testing.T, g *trial.Ground) {
 		}
 	}
 	t.Cleanup(func() { l.Close(); c.Close() })
+}
+
+// TestSupervisorLinks: what leads into reeve itself, beyond its init, is refused as
+// what leads to any stranger (E11, P09). Natively a shell is the parent of a shell.
+func TestSupervisorLinks(t *testing.T) {
+	const grand = `/proc/$(sed -n 's/^PPid:.//p' /proc/$PPID/status)`
+	var rows []row
+	for name, c := range map[string]struct{ path, native string }{
+		"root": {"root{secret}", "TOKEN="}, "cwd": {"cwd/.env", "TOKEN="}, "descriptor": {"fd/0", succeeded}, "program": {"exe", succeeded},
+	} {
+		line := fmt.Sprintf(`exec {victim} call cat 257 -100 "s:%s/%s" 0`, grand, c.path)
+		r := row{id: "E11", name: name, argv: []string{"/bin/sh", "-c", line}, native: c.native, deny: &trial.Denial{Ops: []string{"open"}}}
+		r.opt.Wrap = []string{"/bin/sh", "-c", `/bin/sh -c '"$@"; exit $?' sh "$@"; exit $?`, "sh"}
+		rows = append(rows, r)
+	}
+	run(t, rows)
+}
+
+// TestMapFiles: nor are the files followed that a stranger has mapped, which only
+// root may follow natively (P34). Init does not say what it has mapped, but where the
+// first piece of a program stands can be read in its file.
+func TestMapFiles(t *testing.T) {
+	trial.NeedRoot(t)
+	g := trial.NewGround(t, false)
+	program, err := elf.Open(g.Reeve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	first := program.Progs[0]
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_LOAD {
+			first = p
+			break
+		}
+	}
+	const page = 4095
+	where := fmt.Sprintf("%x-%x", first.Vaddr&^page, (first.Vaddr+first.Filesz+page)&^page)
+	script := `m=$(ls /proc/$PPID/map_files 2>/dev/null | head -n 1); exec {victim} call 257 -100 "s:/proc/$PPID/map_files/${m:-` + where + `}" 0`
+	run(t, []row{{id: "P34", name: "map_files", root: true, argv: []string{"/bin/sh", "-c", script}, opt: trial.Options{Wrap: []string{"/bin/sh", "-c", `"$@"; exit $?`, "sh"}},
+		many: true, deny: &trial.Denial{Ops: []string{"open"}, Path: "{reeve}"}}})
+}
+
+// TestObservedStrangers: under observe a task follows a stranger's links as far as
+// the kernel lets it, and the record names where they lead (P09, P34).
+func TestObservedStrangers(t *testing.T) {
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		calls := func(g *trial.Ground) trial.Options {
+			cmd := exec.Command("/bin/sleep", "60")
+			cmd.Dir, cmd.SysProcAttr = g.Workspace, &syscall.SysProcAttr{Credential: g.Cred}
+			in, err := os.Open(g.Workspace + "/.env")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			cmd.Stdin = in
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			proc := "s:/proc/" + strconv.Itoa(cmd.Process.Pid)
+			var text strings.Builder
+			for _, path := range []string{"/root" + g.Workspace + "/ok.txt", "/cwd/ok.txt", "/cwd", "/exe", "/fd/0", "/root" + g.Workspace + "/none"} {
+				fmt.Fprintln(&text, strings.Join(line(unix.SYS_OPENAT, -100, proc+path, 0), " "))
+			}
+			return trial.Options{Stdin: strings.NewReader(text.String()), Profile: "observe", KeepRunning: true}
+		}
+		g := trial.NewGround(t, nobody)
+		native := g.Native(calls(g), "{victim}", "batch")
+		// A descriptor's number is not the same where others are closed before.
+		errnos := func(r *trial.Result) string {
+			return strings.Join(regexp.MustCompile(`errno=\d+`).FindAllString(strings.Join(answers(r.Stdout), "\n"), -1), " ")
+		}
+		if errnos(native) != "errno=0 errno=0 errno=0 errno=0 errno=0 errno=2" {
+			t.Fatalf("control: %s", native.Text())
+		}
+		r := g.Supervised(calls(g), "{victim}", "batch")
+		if got := errnos(r); got != errnos(native) {
+			t.Errorf("got %s, natively %s", r.Text(), native.Text())
+		}
+		named := map[string]int{}
+		for _, e := range r.Events {
+			if e.Action != "allow" && e.Action != "" {
+				t.Errorf("not allowed: %v", &e)
+			}
+			if strings.HasPrefix(e.Object.Raw, "/proc/") {
+				named[e.Object.Path]++
+			}
+		}
+		for path, n := range map[string]int{g.Workspace + "/ok.txt": 2, g.Workspace: 1, g.Workspace + "/.env": 1} {
+			if named[path] != n {
+				t.Errorf("%s is named %d times, want %d: %v", path, named[path], n, named)
+			}
+		}
+	})
 }

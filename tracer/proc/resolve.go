@@ -158,8 +158,9 @@ func (v *View) resolveAt(base int, path string, flags int, how uint64) (Pinned, 
 	switch {
 	case err == unix.EAGAIN && how&resolveCached == 0:
 		return none, ErrBlocks
-	case (err == unix.ELOOP || err == unix.EACCES) && how == 0, err == unix.ENOENT && how == 0 && v.perhapsOwn(base, path):
-		// EACCES: perhaps of a stranger's link, by the kernel's opinion of the stranger.
+	case (err == unix.ELOOP || err == unix.EACCES || err == unix.EPERM) && how == 0, err == unix.ENOENT && how == 0 && v.perhapsOwn(base, path):
+		// EACCES, and EPERM of map_files: perhaps of a stranger's link, by the kernel's
+		// opinion of the stranger.
 		return v.slow(base, path, flags)
 	case err != nil:
 		return none, err
