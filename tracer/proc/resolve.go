@@ -179,39 +179,6 @@ func (v *View) resolveAt(base int, path string, flags int, how uint64) (Pinned, 
 	return p, nil
 }
 
-// lookUp is openat2 of a path-only descriptor. What is not in the kernel's caches is
-// looked up where that may wait, else it is EAGAIN.
-func (v *View) lookUp(base int, path string, how *unix.OpenHow) (fd int, err error) {
-	cached := *how
-	cached.Resolve |= resolveCached
-	err = unix.EINTR
-	for err == unix.EINTR {
-		fd, err = unix.Openat2(base, path, &cached)
-	}
-	if err != unix.EAGAIN || !v.MayBlock || cached == *how {
-		return fd, err
-	}
-	err = v.wait(func() (err error) {
-		fd, err = unix.Openat2(base, path, how)
-		for i := 0; err == unix.EAGAIN && i < 64; i++ {
-			fd, err = unix.Openat2(base, path, how) // a rename raced with ".."
-		}
-		return err
-	})
-	return fd, err
-}
-
-func (v *View) wait(f func() error) error {
-	if v.Wait != nil {
-		return v.Wait(f)
-	}
-	err := f()
-	for err == unix.EINTR {
-		err = f()
-	}
-	return err
-}
-
 // perhapsOwn says whether a path that leads to nothing for us may lead to
 // something for the task: our /proc/self/fd has other names than the task's. The
 // path says so itself, or it ends in a symbolic link.
