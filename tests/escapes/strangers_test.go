@@ -133,6 +133,7 @@ func TestSupervisorLinks(t *testing.T) {
 		line := fmt.Sprintf(`exec {victim} call cat 257 -100 "s:%s/%s" 0`, grand, c.path)
 		r := row{id: "E11", name: name, argv: []string{"/bin/sh", "-c", line}, native: c.native, deny: &trial.Denial{Ops: []string{"open"}}}
 		r.opt.Wrap = []string{"/bin/sh", "-c", `/bin/sh -c '"$@"; exit $?' sh "$@"; exit $?`, "sh"}
+		r.opt.NoEvents = trial.Engine() == "lsm" // the kernel refuses what no hook sees
 		rows = append(rows, r)
 	}
 	run(t, rows)
@@ -159,7 +160,8 @@ func TestMapFiles(t *testing.T) {
 	const page = 4095
 	where := fmt.Sprintf("%x-%x", first.Vaddr&^page, (first.Vaddr+first.Filesz+page)&^page)
 	script := `m=$(ls /proc/$PPID/map_files 2>/dev/null | head -n 1); exec {victim} call 257 -100 "s:/proc/$PPID/map_files/${m:-` + where + `}" 0`
-	run(t, []row{{id: "P34", name: "map_files", root: true, argv: []string{"/bin/sh", "-c", script}, opt: trial.Options{Wrap: []string{"/bin/sh", "-c", `"$@"; exit $?`, "sh"}},
+	run(t, []row{{id: "P34", name: "map_files", root: true, argv: []string{"/bin/sh", "-c", script},
+		opt:  trial.Options{Wrap: []string{"/bin/sh", "-c", `"$@"; exit $?`, "sh"}, NoEvents: trial.Engine() == "lsm"},
 		many: true, deny: &trial.Denial{Ops: []string{"open"}, Path: "{reeve}"}}})
 }
 
@@ -205,13 +207,14 @@ func TestObservedStrangers(t *testing.T) {
 			if e.Action != "allow" && e.Action != "" {
 				t.Errorf("not allowed: %v", &e)
 			}
-			if strings.HasPrefix(e.Object.Raw, "/proc/") {
+			if strings.HasPrefix(e.Object.Raw, "/proc/") || trial.Engine() == "lsm" && e.Op == "open" { // a hook knows no name but the file's
+
 				named[e.Object.Path]++
 			}
 		}
 		for path, n := range map[string]int{g.Workspace + "/ok.txt": 2, g.Workspace: 1, g.Workspace + "/.env": 1} {
-			if named[path] != n {
-				t.Errorf("%s is named %d times, want %d: %v", path, named[path], n, named)
+			if named[path] < n {
+				t.Errorf("%s is named %d times, want %d at least: %v", path, named[path], n, named)
 			}
 		}
 	})

@@ -31,7 +31,7 @@ func (w *worker) openScoped(out outcome, o opening) (outcome, error) {
 	case err != unix.ENOENT:
 		return out, err
 	}
-	name, err := w.view.Entry(o.dirfd, o.path, o.how)
+	name, err := w.entry(o.dirfd, o.path, o.how)
 	if err != nil {
 		return out, err
 	}

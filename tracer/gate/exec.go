@@ -261,7 +261,7 @@ func (w *worker) firstLine(p *proc.Pinned) (line string, native bool, err error)
 // readable opens a program for reading. EACCES is returned as it is.
 func (w *worker) readable(p *proc.Pinned) (fd int, err error) {
 	dir, name := proc.Self(p.FD)
-	quick := w.g.quick(p)
+	quick := w.quick(p)
 	if quick {
 		fd, err = perform.ReopenNow(dir, name, unix.O_RDONLY)
 	}

@@ -37,7 +37,7 @@ func (w *worker) makeLink(req event.Request, fromfd int32, fromPtr uint64, tofd 
 	if err != nil {
 		return out, err
 	}
-	name, err := w.view.Entry(tofd, to, 0)
+	name, err := w.entry(tofd, to, 0)
 	if err != nil {
 		src.close()
 		return out, err
@@ -91,7 +91,7 @@ func (w *worker) linkSource(dirfd int32, path string, flags int) (s linkSource, 
 		s.obj, err = w.object(dirfd, path, flags&unix.AT_EMPTY_PATH != 0, flags&unix.AT_SYMLINK_FOLLOW != 0)
 		return s, err
 	}
-	if s.entry, err = w.view.Entry(dirfd, path, 0); err != nil {
+	if s.entry, err = w.entry(dirfd, path, 0); err != nil {
 		s.entry.Parent.FD = -1
 		return s, err
 	}

@@ -127,7 +127,7 @@ func (w *worker) onName(req event.Request, dirfd int32, ptr uint64, act func(*pr
 	if err != nil {
 		return out, err
 	}
-	name, err := w.view.Entry(dirfd, path, 0)
+	name, err := w.entry(dirfd, path, 0)
 	if err != nil {
 		return out, err
 	}

@@ -137,7 +137,7 @@ func (w *worker) bind(req event.Request) (outcome, error) {
 func (w *worker) bindPath(out outcome, s *sock, a *proc.Sockaddr) (outcome, error) {
 	out.req.Object.Raw = a.Path
 	w.lockTree() // a bind is never the receiver's
-	name, err := w.view.Entry(unix.AT_FDCWD, a.Path, 0)
+	name, err := w.entry(unix.AT_FDCWD, a.Path, 0)
 	if err != nil {
 		w.unlockTree()
 		s.close()

@@ -149,6 +149,10 @@ func (w *worker) openTmpfile(out outcome, o opening) (outcome, error) {
 	if err != nil {
 		return out, err
 	}
+	if w.inline && !w.quick(&p) {
+		p.Close()
+		return out, proc.ErrBlocks
+	}
 	out.req.Object = p.Object(o.path)
 	out.req.Object.Kind, out.req.Object.Path = event.ObjectMissing, strings.TrimSuffix(p.Path, "/")+"/#tmpfile"
 	out.d = w.decide(&out.req)
@@ -181,7 +185,7 @@ func (w *worker) openFile(out outcome, o opening) (outcome, error) {
 	if o.how != 0 {
 		return w.openScoped(out, o)
 	}
-	name, err := w.view.Entry(o.dirfd, o.path, o.how)
+	name, err := w.entry(o.dirfd, o.path, o.how)
 	if err != nil {
 		return out, err
 	}
@@ -213,6 +217,10 @@ func (w *worker) openFile(out outcome, o opening) (outcome, error) {
 		// A symbolic link to nothing: the file is made where it points.
 		next, err := w.dangling(&name)
 		name.Close()
+		if err == nil && w.inline && !w.quick(&next.Parent) {
+			next.Close()
+			err = proc.ErrBlocks
+		}
 		if err != nil {
 			return out, err
 		}
@@ -236,7 +244,7 @@ func (w *worker) openExisting(out outcome, p proc.Pinned, o opening) (outcome, e
 		p.Close()
 		return out, nil
 	}
-	blocks := !w.g.quick(&p)
+	blocks := !w.quick(&p)
 	// Truncating takes the inode's lock, which another task may hold for long.
 	if w.inline && (blocks || o.flags&unix.O_TRUNC != 0) {
 		p.Close()

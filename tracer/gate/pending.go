@@ -38,22 +38,45 @@ const grace = 2 * time.Millisecond
 // which costs some 15 µs each.
 const looksAtOnce = 50
 
-// block runs f, which may block. EINTR means that the task was killed; restart
-// that it has a signal to handle.
-func (w *worker) block(f func() error) error {
+// enter notes that the worker is about to be inside a call which may block.
+func (w *worker) enter() *blocked {
 	p := &w.g.pending
 	b := &blocked{id: w.n.ID, os: unix.Gettid(), th: w.th, since: time.Now()}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.m == nil {
 		p.m = map[*blocked]struct{}{}
 	}
 	p.m[b] = struct{}{}
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		delete(p.m, b)
-		p.mu.Unlock()
-	}()
+	return b
+}
+
+func (p *pending) leave(b *blocked) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.m, b)
+}
+
+// carryOut runs what was decided on. A call of it that waits for a file system's server
+// fails with EINTR when the task is killed or has a signal to handle, as the task's own
+// would.
+func (w *worker) carryOut(act func() answer) (a answer) {
+	if w.inline {
+		return act()
+	}
+	b := w.enter()
+	defer w.g.pending.leave(b)
+	if proc.Interruptible(func() error { a = act(); return nil }) != nil {
+		a = act() // it has not been run
+	}
+	return a
+}
+
+// block runs f, which may block. EINTR means that the task was killed; restart
+// that it has a signal to handle.
+func (w *worker) block(f func() error) error {
+	p, b := &w.g.pending, w.enter()
+	defer p.leave(b)
 	for {
 		err := proc.Interruptible(f)
 		if err != unix.EINTR {

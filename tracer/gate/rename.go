@@ -41,10 +41,10 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 		return out, err
 	}
 	var p pair
-	if p.from, err = w.view.Entry(fromfd, from, 0); err != nil {
+	if p.from, err = w.entry(fromfd, from, 0); err != nil {
 		return out, err
 	}
-	if p.to, err = w.view.Entry(tofd, to, 0); err != nil {
+	if p.to, err = w.entry(tofd, to, 0); err != nil {
 		p.from.Close()
 		return out, err
 	}

@@ -28,7 +28,7 @@ func (w *worker) reopen(p *proc.Pinned, flags int) answer {
 	if waitsFor && openAccess(flags) == event.AccessRead {
 		return w.reopenWaiting(dir, name, flags) // for a writer
 	}
-	if (p.Regular() || p.Dir()) && !w.g.quick(p) {
+	if (p.Regular() || p.Dir()) && !w.quick(p) {
 		return w.reopenWaiting(dir, name, flags) // for the file system's server
 	}
 	fd, err := perform.ReopenNow(dir, name, flags)
@@ -87,15 +87,33 @@ func opened(fd int, err error, flags int) answer {
 	return failedHere(err.Error())
 }
 
-// quick says whether opening the object cannot wait for anything but a disk.
-func (g *Gate) quick(p *proc.Pinned) bool {
+// quick says whether opening the object, or changing a name in it, cannot wait for
+// anything but a disk. The receiver does not find that out: the file system's server
+// would be asked.
+func (w *worker) quick(p *proc.Pinned) bool {
 	if !p.Regular() && !p.Dir() {
 		return false
 	}
-	if v, ok := g.local.Load(p.Stat.Dev); ok {
-		return v.(bool)
+	if v, ok := w.g.local.Load(p.Stat.Dev); ok || w.inline {
+		return ok && v.(bool)
 	}
-	local := perform.Local(p.FD)
-	g.local.Store(p.Stat.Dev, local)
+	local := false
+	err := w.block(func() (err error) {
+		local, err = perform.Local(p.FD)
+		return err
+	})
+	if err == nil {
+		w.g.local.Store(p.Stat.Dev, local)
+	}
 	return local
+}
+
+// entry is View.Entry of a directory in which names can be looked up and changed here.
+func (w *worker) entry(dirfd int32, path string, how uint64) (proc.Name, error) {
+	name, err := w.view.Entry(dirfd, path, how)
+	if err == nil && w.inline && !w.quick(&name.Parent) {
+		name.Close()
+		return name, proc.ErrBlocks
+	}
+	return name, err
 }

@@ -282,7 +282,7 @@ func (w *worker) finish(out outcome) (again, wait bool) {
 			return false, false
 		}
 	}
-	a := out.act()
+	a := w.carryOut(out.act)
 	switch {
 	case a.again:
 		return true, a.wait

@@ -60,10 +60,15 @@ var localMagic = map[int64]bool{
 	0x2fc12fc1: true, // ZFS
 }
 
-// Local says whether the file system of fd is known not to block in open.
-func Local(fd int) bool {
+// Local says whether the file system of fd is known not to block in open. EINTR is a
+// server's that was asked for too long; another error is not local.
+func Local(fd int) (bool, error) {
 	var st unix.Statfs_t
-	return unix.Fstatfs(fd, &st) == nil && localMagic[st.Type]
+	err := unix.Fstatfs(fd, &st)
+	if err == unix.EINTR {
+		return false, err
+	}
+	return err == nil && localMagic[st.Type], nil
 }
 
 // Mkdir, Mknod, Symlink, Unlink and Rename act on names in pinned directories.

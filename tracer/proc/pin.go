@@ -60,7 +60,7 @@ func Self(fd int) (dir int, name string) {
 // closed on error.
 func Pin(fd int) (Pinned, error) {
 	p := Pinned{FD: fd}
-	if err := unix.Fstat(fd, &p.Stat); err != nil {
+	if err := statNow(fd, &p.Stat); err != nil {
 		unix.Close(fd)
 		return Pinned{FD: -1}, err
 	}
@@ -75,6 +75,28 @@ func Pin(fd int) (Pinned, error) {
 	p.Path = path
 	return p, nil
 }
+
+// statNow is fstat without asking a file system's server, which may not answer: what is
+// known of the file since it was looked up.
+func statNow(fd int, st *unix.Stat_t) error {
+	var x unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS, &x); err != nil {
+		return err
+	}
+	// The types of a Stat_t's fields are not the same on every architecture.
+	*st = unix.Stat_t{
+		Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino, Mode: uint32(x.Mode), Uid: x.Uid, Gid: x.Gid,
+		Rdev: unix.Mkdev(x.Rdev_major, x.Rdev_minor), Size: int64(x.Size), Blocks: int64(x.Blocks),
+		Atim: unix.Timespec{Sec: x.Atime.Sec, Nsec: int64(x.Atime.Nsec)},
+		Mtim: unix.Timespec{Sec: x.Mtime.Sec, Nsec: int64(x.Mtime.Nsec)},
+		Ctim: unix.Timespec{Sec: x.Ctime.Sec, Nsec: int64(x.Ctime.Nsec)},
+	}
+	setNumber(&st.Nlink, x.Nlink)
+	setNumber(&st.Blksize, int32(x.Blksize))
+	return nil
+}
+
+func setNumber[To uint32 | uint64 | int32 | int64, N uint32 | int32](to *To, n N) { *to = To(n) }
 
 // Kind is what the object is, in the stream's words.
 func (p *Pinned) Kind() event.ObjectKind {

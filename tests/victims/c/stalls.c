@@ -189,12 +189,18 @@ static void on_signal(int sig)
 	(void)sig;
 }
 
+static int makes; /* a directory, instead of opening a file */
+
 static void open_slow(const char *path)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 	int fd;
 
 	sigaction(SIGUSR1, &sa, NULL);
+	if (makes) {
+		report("open", mkdir(path, 0755));
+		return;
+	}
 	fd = open(path, O_RDONLY);
 	report("open", fd < 0 ? fd : 0);
 	if (fd >= 0)
@@ -213,8 +219,10 @@ static int run_slow(int argc, char **argv)
 
 	if (argc < 4)
 		return 64;
+	makes = argc > 4;
 	snprintf(path, sizeof(path), "%s1", argv[1]);
 	a = child(open_slow, path);
+	usleep(100000); /* two that make something there go one after the other */
 	snprintf(path, sizeof(path), "%s2", argv[1]);
 	b = child(open_slow, path);
 	usleep(300000);
@@ -227,6 +235,7 @@ static int run_slow(int argc, char **argv)
 	waitpid(b, &status, 0);
 	printf("killed=%d\n", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	fflush(stdout);
+	makes = 0;
 	waitpid(child(open_slow, argv[2]), NULL, 0);
 	return 0;
 }
@@ -235,6 +244,6 @@ const struct technique stalls_techniques[] = {
 	{ "lease", run_lease, "FILE BYSTANDER" },
 	{ "inode", run_inode, "FILE MIB BYSTANDER" },
 	{ "fifo-readers", run_fifo, "N FIFO BYSTANDER" },
-	{ "slow", run_slow, "NEVER LATE BYSTANDER" },
+	{ "slow", run_slow, "NEVER LATE BYSTANDER [mkdir]" },
 	{ 0 },
 };
