@@ -25,7 +25,7 @@ type Facts struct {
 // The bounds of the search for repositories below a workspace: a session must
 // not wait for a walk through everything that somebody keeps there.
 const (
-	repoDepth = 4
+	repoDepth = 16
 	repoDirs  = 2000
 )
 

@@ -34,6 +34,8 @@ const (
 
 	tiocsti, tioclinux, tioccons  = 0x5412, 0x541c, 0x541d
 	fsIocSetflags, fsIocFssetxatt = 0x40086602, 0x401c5820
+	// FS_IOC_SETVERSION and ext4's own: the generation of an inode.
+	fsIocSetversion, ext4IocSetversion = 0x40087602, 0x40086604
 	// BTRFS_IOC_SNAP_CREATE, SUBVOL_CREATE and their second versions: a snapshot
 	// gives everything in it another path.
 	btrfsSnap, btrfsSubvol, btrfsSnap2, btrfsSubvol2 = 0x50009401, 0x5000940e, 0x50009417, 0x50009418
@@ -161,7 +163,7 @@ func kernelCalls() []call {
 		{name: "unshare", op: event.OpNamespace, any: low(0, seccomp.AnyBit, namespaceFlags|unix.CLONE_NEWTIME)},
 		{name: "personality", op: event.OpSystem, any: low(0, seccomp.AnyBit, addrNoRandomize)},
 		{name: "ioctl", op: event.OpTerminal, any: low(1, seccomp.Equal, tiocsti, tioclinux, tioccons,
-			fsIocSetflags, fsIocFssetxatt, btrfsSnap, btrfsSubvol, btrfsSnap2, btrfsSubvol2)},
+			fsIocSetflags, fsIocFssetxatt, fsIocSetversion, ext4IocSetversion, btrfsSnap, btrfsSubvol, btrfsSnap2, btrfsSubvol2)},
 	}
 	for _, c := range tested {
 		c.class, c.run = Kernel, (*worker).kernel

@@ -27,7 +27,15 @@ func (w *worker) conclude(req *event.Request, d event.Decision, a answer) {
 	} else {
 		w.m.Recorder.Record(w.event(req, d, a.errno))
 	}
-	w.send(a)
+	w.deliver(req, d, a)
+}
+
+// deliver answers a call that is recorded. Where the task has no room for the
+// descriptor that it was to get, a second record says that the call failed.
+func (w *worker) deliver(req *event.Request, d event.Decision, a answer) {
+	if errno := w.send(a); errno != 0 {
+		w.m.Recorder.Record(w.event(req, d, errno))
+	}
 }
 
 func (w *worker) acked(req *event.Request, d event.Decision, errno unix.Errno) error {
@@ -38,15 +46,17 @@ func (w *worker) acked(req *event.Request, d event.Decision, errno unix.Errno) e
 	return err
 }
 
-// send answers the call. ENOENT means that the task is gone, which is no error.
-func (w *worker) send(a answer) {
+// send answers the call. ENOENT means that the task is gone, which is no error. failed
+// is why a call fails that was to have a descriptor.
+func (w *worker) send(a answer) (failed unix.Errno) {
 	l, id := w.g.cfg.Listener, w.n.ID
 	var err error
 	switch {
 	case a.hasFD && a.errno == 0:
 		err = w.hand(a)
 		if errno, ok := err.(unix.Errno); ok && errno != unix.ENOENT {
-			err = l.Fail(id, errno) // EMFILE: the task's table is full
+			failed = errno // EMFILE: the task's table is full
+			err = l.Fail(id, errno)
 		}
 	case a.cont:
 		err = l.Continue(id)
@@ -62,6 +72,7 @@ func (w *worker) send(a answer) {
 		w.g.cfg.Log.Error("answer a notification", "error", err)
 		_ = l.Fail(id, unix.EACCES)
 	}
+	return failed
 }
 
 // hand gives the task our descriptor as the result of its call.

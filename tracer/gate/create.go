@@ -21,9 +21,11 @@ func (w *worker) openScoped(out outcome, o opening) (outcome, error) {
 	p, err := w.view.Resolve(o.dirfd, o.path, flags, o.how)
 	switch {
 	case err == nil && o.flags&unix.O_EXCL != 0:
+		out.req.Object = p.Object(o.path)
 		p.Close()
 		return out, unix.EEXIST
 	case err == nil && p.Dir():
+		out.req.Object = p.Object(o.path)
 		p.Close()
 		return out, unix.EISDIR
 	case err == nil:
@@ -98,6 +100,9 @@ func (w *worker) openNew(out outcome, name proc.Name, obj event.Object, o openin
 		defer release()
 		if err := w.freshUmask(); err != nil {
 			return failedHere(err.Error())
+		}
+		if w.th.TableFull() {
+			return answer{errno: unix.EMFILE} // or the file would be there, and nobody have it
 		}
 		fd, err := perform.Create(name.Parent.FD, name.Last, o.flags, o.mode)
 		if err == unix.EEXIST && o.flags&unix.O_EXCL == 0 {

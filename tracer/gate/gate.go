@@ -108,6 +108,7 @@ type Gate struct {
 	free      atomic.Int64 // waiters that have nothing to do
 	sending   atomic.Int64
 	patient   atomic.Int64 // waiters in an open that waits for another task
+	leased    atomic.Int64 // those of them that wait for a lease
 	pending   pending
 	words     atomic.Int64 // bytes of arguments of what waits for answers
 	asking    asking
@@ -271,7 +272,13 @@ func (g *Gate) owns(pid int) bool {
 // watch keeps the table small, and lets go of calls that waiters hold for tasks
 // that were killed or have a signal to handle.
 func (g *Gate) watch(ctx context.Context) {
-	const idle, busy = 20 * time.Millisecond, 4 * time.Millisecond
+	const (
+		idle, busy = 20 * time.Millisecond, 4 * time.Millisecond
+		// rests is how many times as long as a check the pause behind it is. For each
+		// call that is looked at the kernel goes through all that wait, with a lock
+		// that everybody's answers need.
+		rests = 9
+	)
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	swept := time.Now()
@@ -287,10 +294,12 @@ func (g *Gate) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		began := time.Now()
 		g.pending.check(g.cfg.Listener)
+		rest := rests * time.Since(began)
 		g.acts.sweep(time.Now())
 		if g.pending.any() {
-			tick.Reset(busy)
+			tick.Reset(max(busy, rest))
 		} else {
 			tick.Reset(idle)
 		}

@@ -18,7 +18,7 @@ func (w *worker) kernel(req event.Request) (outcome, error) {
 	switch w.call.name {
 	case "ioctl":
 		switch uint32(w.n.Args[1]) {
-		case fsIocSetflags, fsIocFssetxatt:
+		case fsIocSetflags, fsIocFssetxatt, fsIocSetversion, ext4IocSetversion:
 			return w.inodeFlags(req)
 		}
 	case "personality":
@@ -60,7 +60,8 @@ func (w *worker) ownTarget() bool {
 	return err == nil && pid > 0 && w.ownThread(pid)
 }
 
-// inodeFlags is chattr: FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR on an open file.
+// inodeFlags is chattr on an open file: FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR and
+// FS_IOC_SETVERSION.
 func (w *worker) inodeFlags(req event.Request) (outcome, error) {
 	req.Op, req.Access = event.OpSetxattr, event.AccessMeta
 	p, err := w.descriptor(int32(w.n.Args[0]))

@@ -92,6 +92,10 @@ func (w *worker) truncate(req event.Request) (outcome, error) {
 		return outcome{req: req}, unix.EINVAL
 	}
 	return w.onObject(req, p, err, func(p *proc.Pinned) error {
+		if size > p.Stat.Size && w.th.LongerThanAllowed(size) {
+			_ = unix.Tgkill(w.th.TGID, w.th.TID, unix.SIGXFSZ) // as the kernel would have
+			return unix.EFBIG
+		}
 		err := perform.Truncate(p.FD, size)
 		if err == nil {
 			w.own(p.FD)

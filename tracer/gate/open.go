@@ -198,6 +198,7 @@ func (w *worker) openFile(out outcome, o opening) (outcome, error) {
 		case obj.Kind == event.ObjectMissing:
 			return w.openNew(out, name, obj, o)
 		case excl:
+			out.req.Object = obj
 			name.Close()
 			return out, unix.EEXIST
 		}
@@ -205,6 +206,7 @@ func (w *worker) openFile(out outcome, o opening) (outcome, error) {
 		if err == nil {
 			name.Close()
 			if p.Dir() {
+				out.req.Object = p.Object(o.path)
 				p.Close()
 				return out, unix.EISDIR
 			}
@@ -254,6 +256,9 @@ func (w *worker) openExisting(out outcome, p proc.Pinned, o opening) (outcome, e
 	request, d := out.req, out.d
 	out.act = func() answer {
 		defer p.Close()
+		if o.flags&unix.O_TRUNC != 0 && w.th.TableFull() {
+			return answer{errno: unix.EMFILE} // or the content would be gone, and nobody have the file
+		}
 		a := w.reopen(&p, o.flags)
 		if a.hasFD {
 			w.yes(&d, p.FD)

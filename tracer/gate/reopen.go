@@ -35,18 +35,36 @@ func (w *worker) reopen(p *proc.Pinned, flags int) answer {
 	switch {
 	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0 && w.inline:
 		return answer{again: true, wait: true} // a lease is being broken
-	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0, err == unix.ENXIO && waitsFor:
+	case err == unix.EWOULDBLOCK && flags&unix.O_NONBLOCK == 0:
+		return w.reopenLeased(dir, name, flags)
+	case err == unix.ENXIO && waitsFor:
 		return w.reopenWaiting(dir, name, flags)
 	}
 	return opened(fd, err, flags)
+}
+
+// maxLeased is how many opens may wait for leases at once. The kernel compares every
+// one with every other under a spin lock: a thousand keep all processors from others.
+const maxLeased = 64
+
+// reopenLeased opens a file of which somebody has a lease.
+func (w *worker) reopenLeased(dir int, name string, flags int) answer {
+	defer w.g.leased.Add(-1)
+	if w.g.leased.Add(1) > maxLeased {
+		return tooMany()
+	}
+	return w.reopenWaiting(dir, name, flags)
+}
+
+func tooMany() answer {
+	return answer{errno: unix.EAGAIN, denied: &event.Decision{Action: event.ActionDeny, By: "gate", Reason: "too many opens wait already"}}
 }
 
 // reopenWaiting opens what may make the task wait for another one.
 func (w *worker) reopenWaiting(dir int, name string, flags int) answer {
 	defer w.g.patient.Add(-1)
 	if w.g.patient.Add(1) > int64(w.g.cfg.MaxWaiters-w.g.cfg.MaxWaiters/16) {
-		d := event.Decision{Action: event.ActionDeny, By: "gate", Reason: "too many opens wait already"}
-		return answer{errno: unix.EAGAIN, denied: &d}
+		return tooMany()
 	}
 	var fd int
 	err := w.block(func() (err error) {

@@ -289,7 +289,7 @@ func (w *worker) finish(out outcome) (again, wait bool) {
 	case a.denied != nil:
 		w.conclude(&out.req, *a.denied, a)
 	case w.strict && !w.quiet:
-		w.send(a)
+		w.deliver(&out.req, out.d, a)
 	default:
 		w.conclude(&out.req, out.d, a)
 	}

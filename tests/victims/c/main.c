@@ -15,7 +15,7 @@ static const struct technique *const tables[] = {
 	tty_techniques,	  uring_techniques, loop_techniques,
 	appear_techniques, creds_techniques, pts_techniques, sched_techniques,
 	shm_techniques,	  sockets_techniques, stalls_techniques,
-	peers_techniques,
+	peers_techniques, limits_techniques,
 };
 
 void report(const char *what, long ret)

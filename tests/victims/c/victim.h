@@ -23,6 +23,7 @@ extern const struct technique call_techniques[];
 extern const struct technique creds_techniques[];
 extern const struct technique exec_techniques[];
 extern const struct technique flip_techniques[];
+extern const struct technique limits_techniques[];
 extern const struct technique loop_techniques[];
 extern const struct technique net_techniques[];
 extern const struct technique paths_techniques[];
