@@ -54,7 +54,7 @@ func TestInodeGeneration(t *testing.T) {
 	var rows []row
 	for name, cmd := range map[string]int{"any file system": setVersion, "ext4": extSetVersion} {
 		rows = append(rows, row{
-			id: "P18", name: name, root: true, argv: call(unix.SYS_IOCTL, "r:{config}", cmd, "z:8"),
+			id: "I8", name: name, root: true, argv: call(unix.SYS_IOCTL, "r:{config}", cmd, "z:8"),
 			native: `ret=(0|-1 errno=(25|95)\b)`, want: refused, deny: &trial.Denial{Ops: []string{"setxattr"}, Path: "{config}"},
 		})
 	}
