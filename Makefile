@@ -110,16 +110,16 @@ test-root: ## run the tests of the kernel's side and the black box tests as root
 	$(GO) test -json -timeout $(TESTTIMEOUT) ./tracer/... ./tests/... | $(SKIPS)
 
 # What another kernel can change. On the first series, where engine lsm works: these
-# packages, all in one machine, and of the escapes these under that engine, in parts of about the same
-# length. On the others the packages without that engine, that a session works, and
-# that it does without a kernel module which may not be there. The long parts begin
-# first, so that the machines end together.
+# packages, all in one machine, and of the escapes these under that engine, in parts of
+# about the same length. On the others one machine: the packages without that engine,
+# that a session works, and that it does without a kernel module which may not be there.
+# The long parts begin first, so that the machines end together.
 # test-vm-all runs all of them, and REEVE_LONG=1 every row instead of one of each
 # technique. VM_ENGINE=unotify is the other engine.
 VM_KERNELS  ?= 6.12 6.1
 VM_ENGINE   ?= lsm
 VM_PACKAGES ?= ./bpf ./tracer ./tracer/landlock ./tracer/lsm ./tracer/probe ./tracer/proc ./tracer/seccomp ./tracer/witness
-VM_ROWS     ?= Test(Hooks|Automatic|Peers|Races|ExecRaces|Programs|Attributes|Names|Daemon|SupervisorDies|KilledRecords)$$ \
+VM_ROWS     ?= Test(Hooks|Automatic|Peers|Races|ExecRaces|Programs|Attributes|Names|Daemon|SupervisorDies|KilledRecords|BothKilled|Received|CodeAsked)$$ \
 	Test(ForeignEntry|Ring|Openat2|UnknownCalls|NewNames|Reopen|MemFile|Mounts|Surfaces|SecretByAnyName|Argv|Internet|InternetRaces|Unix|Unnoticed|BulkUnnoticed|OrdinaryGit|NestedHoldsDescendants|NestedUnderHooks)$$
 VM_OTHER    ?= Test(UnknownCalls|Programs|Listen)$$
 VM_LIMIT    ?= 15m
@@ -127,8 +127,7 @@ VM_JOBS     ?= 2 # machines at a time
 VM_PARTS    ?= 8 # of test-vm-all
 
 VM_FIRST = $(firstword $(VM_KERNELS))
-vm-test  = $(GO) test -count=1 -timeout $(VM_LIMIT)
-vm-exec  = -exec "$(CURDIR)/bin/vm -limit $(VM_LIMIT) $(1)"
+vm       = bin/vm -limit $(VM_LIMIT)
 vm-parts = $(addprefix vm-rows-,$(shell seq $(words $(VM_ROWS))))
 
 .PHONY: test-vm
@@ -140,14 +139,14 @@ test-vm: ## run what depends on the kernel under Linux 6.12 and 6.1, emulated by
 		if [ $$status = 3 ] && [ $$kernel != $(VM_FIRST) ]; then \
 			echo "test-vm: not checked under Linux $$kernel, which the package sources do not have"; continue; fi; \
 		[ $$status = 0 ] || exit $$status; \
-		served="$$served vm-packages-$$kernel"; [ $$kernel = $(VM_FIRST) ] || served="$$served vm-other-$$kernel"; \
+		[ $$kernel = $(VM_FIRST) ] || served="$$served vm-other-$$kernel"; \
 	done; \
-	$(MAKE) --no-print-directory --output-sync=target -j$(VM_JOBS) $(wordlist 1,2,$(vm-parts)) vm-packages-$(VM_FIRST) vm-agree $(vm-parts) $$served
+	$(MAKE) --no-print-directory --output-sync=target -j$(VM_JOBS) $(wordlist 1,2,$(vm-parts)) vm-packages $(vm-parts) $$served
 
 .PHONY: $(vm-parts)
 $(vm-parts): vm-rows-%:
 	@echo "test-vm: Linux $(VM_FIRST), engine $(VM_ENGINE), $(word $*,$(VM_ROWS))"
-	@REQUIRE=root,$(VM_ENGINE) REEVE_ENGINE=$(VM_ENGINE) $(vm-test) -run '$(word $*,$(VM_ROWS))' $(call vm-exec,-kernel $(VM_FIRST) -kit) ./tests/escapes $(VM_SHOW)
+	@REQUIRE=root,$(VM_ENGINE) REEVE_ENGINE=$(VM_ENGINE) $(vm) -kernel $(VM_FIRST) -kit -package './tests/escapes=$(word $*,$(VM_ROWS))' $(VM_SHOW)
 
 # All tests of the escapes, dealt out to as many machines, each with what is skipped
 # there and why. A part that fails does not keep the others from being run.
@@ -158,22 +157,20 @@ test-vm-all: ## run all of tests/escapes under engine lsm in VM_PARTS machines (
 	@bin/vm -fetch -kernel $(VM_FIRST)
 	@rows=$$($(GO) test -list '^Test' ./tests/escapes | grep '^Test' | awk '{ at = NR % $(VM_PARTS); part[at] = part[at] "|" $$1 } \
 		END { for (at in part) print "^(" substr(part[at], 2) ")$$$$" }'); \
-	$(MAKE) --no-print-directory --output-sync=target -k -j$(VM_JOBS) VM_ROWS="$$rows" VM_SHOW="-v | grep -v -e '^=== ' -e '--- PASS'" \
+	$(MAKE) --no-print-directory --output-sync=target -k -j$(VM_JOBS) VM_ROWS="$$rows" VM_SHOW="-- -test.v | grep -v -e '^=== ' -e '--- PASS'" \
 		$(addprefix vm-rows-,$(shell seq $(VM_PARTS)))
 
-vm-packages-%:
-	@echo "test-vm: Linux $*, packages"
-	@REQUIRE=root$(if $(filter $(VM_FIRST),$*),$(comma)lsm) bin/vm -limit $(VM_LIMIT) -kernel $* \
-		$(addprefix -package ,$(if $(filter $(VM_FIRST),$*),$(VM_PACKAGES),$(filter-out ./tracer/lsm,$(VM_PACKAGES))))
-
-.PHONY: vm-agree
-vm-agree: # the policy's own judgement, explanation and hooks: the rest of its tests needs no kernel
-	@echo "test-vm: Linux $(VM_FIRST), policy"
-	@REQUIRE=root,lsm bin/vm -limit $(VM_LIMIT) -kernel $(VM_FIRST) -package ./supervisor/policy -- -test.run '^TestHooksAgree$$$$'
+# And the policy's own judgement, explanation and hooks: the rest of its tests needs no
+# kernel.
+.PHONY: vm-packages
+vm-packages:
+	@echo "test-vm: Linux $(VM_FIRST), packages"
+	@REQUIRE=root,lsm $(vm) -kernel $(VM_FIRST) $(addprefix -package ,$(VM_PACKAGES)) -package './supervisor/policy=^TestHooksAgree$$'
 
 vm-other-%:
 	@echo "test-vm: Linux $*, engine unotify"
-	@REQUIRE=root REEVE_ENGINE=unotify $(vm-test) -run '$(VM_OTHER)' $(call vm-exec,-kernel $* -kit -without tcp_diag) ./tests/escapes
+	@REQUIRE=root REEVE_ENGINE=unotify $(vm) -kernel $* -kit -without tcp_diag \
+		$(addprefix -package ,$(filter-out ./tracer/lsm,$(VM_PACKAGES))) -package './tests/escapes=$(VM_OTHER)'
 
 .PHONY: test-services
 test-services: deps ## run the tests that need NATS or ClickHouse

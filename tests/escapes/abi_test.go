@@ -91,6 +91,9 @@ func TestOpenat2(t *testing.T) {
 		{id: "A06", name: "flags flip", argv: []string{"openat2-flip", attempts, "{config}"}, native: `reached=[1-9]`,
 			want: `opened=[1-9]\d* reached=0`, deny: openDenied("{config}"), many: true},
 	})
+	if trial.Sampled() {
+		return // the rest is how the gate reads the arguments, on any kernel alike
+	}
 	equal(t, "A06 sizes and flags", equality{}, openat2Calls())
 }
 

@@ -118,7 +118,11 @@ func manifest(r *trial.Result) string {
 func TestArgv(t *testing.T) {
 	trial.NeedRoot(t)
 	g := trial.NewGround(t, false)
-	r := g.Supervised(trial.Options{}, "{victim}", "argv-flip", trial.Attempts(300), "{victim}")
+	n := trial.Attempts(300)
+	if trial.Sampled() {
+		n = "100" // programs are dear there, and this is no race that is to be won
+	}
+	r := g.Supervised(trial.Options{}, "{victim}", "argv-flip", n, "{victim}")
 	recorded := map[string]string{}
 	for _, e := range r.Events {
 		if e.Op == "exec" && e.Kind == "fact" && len(e.Task.Argv) == 3 {
@@ -133,8 +137,8 @@ func TestArgv(t *testing.T) {
 			t.Errorf("pid %s ran with %q, recorded is %q (%v)", m[1], m[2], got, ok)
 		}
 	}
-	if n, _, _ := scores(t, r); len(ran) != n || len(words) < 2 {
-		t.Errorf("control: %d programs ran with words %v, want %d with several (status %d: %s)", len(ran), words, n, r.Status, r.Stderr)
+	if tried, _, _ := scores(t, r); len(ran) != tried || len(words) < 2 {
+		t.Errorf("control: %d programs ran with words %v, want %d with several (status %d: %s)", len(ran), words, tried, r.Status, r.Stderr)
 		for i, e := range r.Events {
 			if e.Op == "exec" && e.Action == "deny" || e.Op == "lost" || i == len(r.Events)-1 {
 				t.Logf("%v %s", &e, e.Detail)

@@ -100,7 +100,7 @@ func parse(args []string) (*config, error) {
 	f.Var(&c.modules, "module", "load a kernel module by `name`, may be repeated")
 	f.Var(&c.without, "without", "do not load a module of the ordinary ones, may be repeated")
 	f.Var(&c.adds, "add", "take a file or directory along, `HOST[=GUEST]`, may be repeated")
-	f.Var(&c.packages, "package", "run the tests of a `package`, may be repeated: all in one machine, one after another; the arguments are for each")
+	f.Var(&c.packages, "package", "run the tests of a `package`, or with PACKAGE=PATTERN some of them, may be repeated: all in one machine, one after another; the arguments are for each")
 	f.Var(&c.env, "env", "set `NAME=value` for the program, may be repeated")
 	f.Usage = func() {
 		fmt.Fprintln(f.Output(), "usage: vm [flags] PROGRAM [ARG…]\nRuns a program in a virtual machine; made for go test -exec.")

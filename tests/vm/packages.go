@@ -13,10 +13,10 @@ import (
 // the machine is there for the next.
 const runner = `status=0
 end=$(($(date +%%s) + %d))
-while read -r name dir package; do
+while read -r name dir package pattern; do
 	cd "$dir" || exit 125
 	began=$(date +%%s)
-	if "/vm/tests/$name" -test.paniconexit0 -test.timeout="$((end - began))s" "$@" </dev/null; then result=ok; else result=FAIL status=1; fi
+	if "/vm/tests/$name" -test.paniconexit0 -test.timeout="$((end - began))s" ${pattern:+-test.run "$pattern"} "$@" </dev/null; then result=ok; else result=FAIL status=1; fi
 	printf '%%s\t%%s\t%%ds\n' "$result" "$package" $(($(date +%%s) - began))
 done </vm/packages
 exit $status
@@ -25,14 +25,23 @@ exit $status
 // packageTests builds the tests of the packages and takes them along; it returns the
 // command that runs them with further arguments.
 func (m *machine) packageTests(img *image, p *project) ([]string, error) {
-	dir := filepath.Join(m.dir, "tests") + "/"
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	dir := filepath.Join(p.cache, "tests") + "/" // what is up to date is not linked again
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	if _, err := p.goTool("test", append([]string{"-c", "-o", dir}, m.packages...)...); err != nil {
+	var paths []string
+	patterns := map[string]string{} // by the package's directory
+	for _, word := range m.packages {
+		path, pattern, _ := strings.Cut(word, "=")
+		if strings.ContainsAny(pattern, " \t\n") {
+			return nil, fmt.Errorf("tests of %s: a blank in %q", path, pattern)
+		}
+		paths, patterns[filepath.Join(p.here, path)] = append(paths, path), pattern
+	}
+	if _, err := p.goTool("test", append([]string{"-c", "-o", dir}, paths...)...); err != nil {
 		return nil, err
 	}
-	list, err := p.goTool("list", append([]string{"-f", "{{.Dir}} {{.ImportPath}}"}, m.packages...)...)
+	list, err := p.goTool("list", append([]string{"-f", "{{.Dir}} {{.ImportPath}}"}, paths...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +57,7 @@ func (m *machine) packageTests(img *image, p *project) ([]string, error) {
 		if data := filepath.Join(at, "testdata"); isDir(data) {
 			img.tree(data, data)
 		}
-		fmt.Fprintln(&lines, name, at, importPath)
+		fmt.Fprintln(&lines, name, at, importPath, patterns[at])
 	}
 	img.text("/vm/packages", lines.String(), 0o644)
 	script := fmt.Sprintf(runner, int((m.limit - grace).Seconds()))

@@ -296,8 +296,8 @@ func (i *initProcess) obey(done <-chan struct{}) {
 			default:
 			}
 			i.end()
-			i.kept.unpin()
 			i.kept.save()
+			i.kept.unpin()
 			os.Exit(125)
 		case m.Kind == kindLeave:
 			leaving = true
