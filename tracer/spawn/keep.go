@@ -100,6 +100,8 @@ func (k *kept) save() {
 	if err := ring.Save(k.dir, k.rings); err != nil {
 		fmt.Fprintln(os.Stderr, "reeve-init: records of a killed session are lost:", err)
 	}
+	// Now the session is over, though hooks take their time to be detached.
+	unix.Close(k.lock)
 }
 
 // unpin removes the pins. What cannot be removed the next reeve removes.
