@@ -22,6 +22,7 @@ func expected(root bool) []skip {
 		{regexp.MustCompile(`needs the kernel's types`), "a kernel that does not state its types"},
 		{regexp.MustCompile(`mount (overlay|btrfs|fuse|xfs|ext4)[^:]*:`), "a kernel without this file system"},
 		{regexp.MustCompile(`skip \[fuse\]`), "a machine where root may not mount or has no /dev/fuse, as in most containers"},
+		{regexp.MustCompile(`skip \[bpffs\]`), "a machine where no file system for BPF can be mounted"},
 		{regexp.MustCompile(`skip \[repository\]`), "a source that is no clone of a repository"},
 		{regexp.MustCompile(`skip \[amd64\]`), "machine code of x86-64, on another processor"},
 	}

@@ -32,7 +32,8 @@ func kernelTypes() *btf.Cache {
 	return btf.NewCache()
 }
 
-func forgetTypes() { types.Store(nil) }
+// forgetTypes lets go of them. The tests, which load again and again, keep them.
+var forgetTypes = func() { types.Store(nil) }
 
 // load makes the maps and hands the programs of these names to the verifier.
 func load(cfg *Config, names []string) (*ebpf.Collection, error) {
