@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -19,7 +17,6 @@ import (
 	"github.com/reeve-audit/reeve/tracer/ring"
 	"github.com/reeve-audit/reeve/tracer/seccomp"
 	"github.com/reeve-audit/reeve/tracer/spawn"
-	"github.com/reeve-audit/reeve/tracer/witness"
 )
 
 // The engines of this package.
@@ -56,62 +53,6 @@ type Config struct {
 	// launcher that was prepared to keep records, and is nil otherwise.
 	Keep *Keep
 	Log  *slog.Logger
-}
-
-// Launcher is a session that has not started: its init waits for orders.
-type Launcher struct {
-	process *spawn.Process
-	// witness gives the loaded witness once; nil when there is to be none.
-	witness func() (*witness.Witness, error)
-	hooks   *lsm.Engine // nil for the engine unotify
-	session atomic.Pointer[Session]
-	kept    *ring.Set // nil if nothing is kept
-}
-
-// Prepare starts the session's init and, as root, loads the witness. It is
-// called first, as both take milliseconds in which the policy can be compiled.
-//
-// With keep a record of the kernel's stays in its ring until the session's recorder
-// says by Acked that it is safe; if this process dies before, init saves it in the
-// session's directory, see Config.Keep and Recovery.
-func Prepare(keep bool) (*Launcher, error) {
-	p, err := spawn.Start()
-	if err != nil {
-		return nil, err
-	}
-	l := &Launcher{process: p}
-	if keep {
-		l.kept = &ring.Set{}
-	}
-	if os.Geteuid() == 0 {
-		number := l.number(ringFacts)
-		l.witness = sync.OnceValues(func() (*witness.Witness, error) {
-			return witness.New(witness.Config{Session: uint64(os.Getpid()), Verify: true, Number: number})
-		})
-		go func() { _, _ = l.witness() }() // Start takes what it gives
-		go lsm.Prefetch()
-	}
-	return l, nil
-}
-
-// Hooks are those that LoadHooks loaded, nil if it did not.
-func (l *Launcher) Hooks() *lsm.Engine { return l.hooks }
-
-// End kills the whole tree.
-func (l *Launcher) End() error { return l.process.End() }
-
-// Abandon ends a session that was not started.
-func (l *Launcher) Abandon() error {
-	err := l.process.Close()
-	if l.hooks != nil {
-		err = errors.Join(err, l.hooks.Close())
-	}
-	if l.witness != nil {
-		if w, loadErr := l.witness(); loadErr == nil {
-			err = errors.Join(err, w.Close())
-		}
-	}
-	return err
 }
 
 // Session is a running command tree.
@@ -314,80 +255,6 @@ func explain(err error) error {
 		return fmt.Errorf("%w: already supervised: another program listens to this process's system calls, and the kernel allows only one", err)
 	}
 	return err
-}
-
-// Result is how the command ended.
-type Result struct {
-	Status unix.WaitStatus
-	// Failed is set when the command did not start.
-	Failed *spawn.LaunchError
-}
-
-// Wait serves the session until its last task is gone. stopped is called when
-// the command was stopped by a signal.
-func (s *Session) Wait(stopped func(unix.Signal)) (r Result, err error) {
-	for done := false; !done && err == nil; {
-		var report spawn.Report
-		if report, err = s.process.Next(); err != nil {
-			break
-		}
-		switch report.Kind {
-		case spawn.Failed:
-			r.Failed, done = report.Err, true
-		case spawn.Stopped:
-			if !s.ending.Load() {
-				stopped(report.Status.StopSignal())
-			}
-		case spawn.Exited:
-			r.Status = report.Status
-		case spawn.Empty:
-			done = true
-		}
-	}
-	// Init is to be the last that holds the hooks: detaching them takes long.
-	err = errors.Join(err, s.inner.release(), s.hooks.release())
-	s.cancel()
-	return r, errors.Join(err, s.group.Wait(), s.pins.remove(), s.watch.close(), s.hooks.close())
-}
-
-// Leave says, after Wait, that all that was recorded is safe: init need not save
-// anything and goes.
-func (s *Session) Leave() {
-	if s.closed == nil {
-		s.closed = make(chan error, 1)
-		go func() { s.closed <- s.process.Close() }()
-	}
-}
-
-// Close is Leave, and waits until init is gone; it is called last, after Wait. Where
-// init has hooks to detach, which takes it up to seconds and is nobody's concern any
-// more, it is left to itself.
-func (s *Session) Close() error {
-	s.Leave()
-	if s.hooks == nil {
-		return <-s.closed
-	}
-	select {
-	case err := <-s.closed:
-		return err
-	case <-time.After(detaching):
-		return nil
-	}
-}
-
-// detaching is how long Close waits for an init that has hooks to detach.
-const detaching = 20 * time.Millisecond
-
-// Signal passes a signal on to the command.
-func (s *Session) Signal(sig unix.Signal) error { return s.process.Signal(sig) }
-
-// Resume continues the command if it is still stopped.
-func (s *Session) Resume() error { return s.process.Resume() }
-
-// End kills the whole tree.
-func (s *Session) End() error {
-	s.ending.Store(true)
-	return s.process.End()
 }
 
 var _ gate.Verifier = (*watcher)(nil)

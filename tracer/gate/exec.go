@@ -1,22 +1,15 @@
 package gate
 
 import (
-	"bytes"
-	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/tracer/event"
-	"github.com/reeve-audit/reeve/tracer/perform"
 	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
@@ -226,69 +219,6 @@ func (w *worker) identify(p *proc.Pinned) (FileID, error) {
 	return FileID{p.Stat.Dev, p.Stat.Ino}, nil
 }
 
-// scriptHead is how much of a file the kernel looks at (BINPRM_BUF_SIZE).
-const scriptHead = 256
-
-// firstLine is what stands behind "#!" in a script's first line, without blanks
-// around it, empty for other files; native says that the file is an ELF program,
-// which runs as itself.
-func (w *worker) firstLine(p *proc.Pinned) (line string, native bool, err error) {
-	if !p.Regular() {
-		return "", false, nil
-	}
-	fd, err := w.readable(p)
-	if err == unix.EACCES {
-		return "", false, nil // executable but not readable: it cannot be a script that works
-	}
-	if err != nil {
-		return "", false, err
-	}
-	defer unix.Close(fd)
-	var head [scriptHead]byte
-	n, err := unix.Pread(fd, head[:], 0)
-	if err != nil {
-		return "", false, fmt.Errorf("look at the program: %v", err)
-	}
-	script, ok := bytes.CutPrefix(head[:n], []byte("#!"))
-	if !ok {
-		return "", nativeELF(head[:n]), nil
-	}
-	first, _, _ := bytes.Cut(script, []byte("\n"))
-	first, _, _ = bytes.Cut(bytes.Trim(first, " \t"), []byte{0})
-	return string(bytes.TrimRight(first, " \t")), false, nil
-}
-
-// readable opens a program for reading. EACCES is returned as it is.
-func (w *worker) readable(p *proc.Pinned) (fd int, err error) {
-	dir, name := proc.Self(p.FD)
-	quick := w.quick(p)
-	if quick {
-		fd, err = perform.ReopenNow(dir, name, unix.O_RDONLY)
-	}
-	if err == unix.EWOULDBLOCK || !quick { // somebody's lease on the file, or its server
-		if w.inline {
-			return -1, proc.ErrBlocks
-		}
-		err = w.block(func() (err error) {
-			fd, err = perform.Reopen(dir, name, unix.O_RDONLY)
-			return err
-		})
-	}
-	if err != nil && err != unix.EACCES && !unfinished(err) {
-		err = fmt.Errorf("look at the program: %v", err)
-	}
-	return fd, err
-}
-
-// nativeELF says whether a file begins as a 64-bit ELF program for this machine.
-func nativeELF(head []byte) bool {
-	return len(head) > 20 && bytes.HasPrefix(head, []byte("\x7fELF\x02")) && elfMachine(head) == machine
-}
-
-func elfMachine(head []byte) elf.Machine { return elf.Machine(binary.NativeEndian.Uint16(head[18:])) }
-
-var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
-
 func (e *execs) wait(process string, x execWait) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -299,55 +229,4 @@ func (e *execs) wait(process string, x execWait) {
 		maps.DeleteFunc(e.m, func(_ string, x execWait) bool { return ended(x.pid) })
 	}
 	e.m[process] = x
-}
-
-// ended says whether a process is gone, or is about to be.
-func ended(pid int) bool {
-	_, dead := proc.ParentState(pid)
-	return dead
-}
-
-// verify compares what a process runs with what was judged, at its calls after an
-// exec, whichever thread makes them. It is the fallback where no witness watches.
-func (w *worker) verify() (ok bool) {
-	e := &w.g.execs
-	e.mu.Lock()
-	x, waiting := e.m[w.th.ID]
-	e.mu.Unlock()
-	if !waiting {
-		return true
-	}
-	ran, err := w.running()
-	if err != nil {
-		return w.unverified(err)
-	}
-	if ran == x.before {
-		return true // it has not happened yet, or failed: asked again at the next call
-	}
-	if !slices.ContainsFunc(x.files, func(p Program) bool { return p.FileID == ran }) {
-		return w.mismatch(x, ran)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.m, w.th.ID)
-	return true
-}
-
-// unverified refuses a call of a task whose program cannot be looked at.
-func (w *worker) unverified(err error) bool {
-	req := w.request()
-	w.refuse(&req, "what the task runs cannot be compared with what was judged: "+err.Error())
-	return false
-}
-
-func (w *worker) mismatch(x execWait, ran FileID) bool {
-	req := event.Request{Op: event.OpExec, Access: event.AccessExec, Syscall: "execve", Task: w.th.Task(true)}
-	req.Object = event.Object{Kind: event.ObjectFile, Path: req.Task.Exe, Raw: x.files[0].Path, Dev: ran.Dev, Ino: ran.Ino}
-	d := event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.EACCES),
-		Reason: "another program ran than was judged; killed"}
-	w.m.Recorder.Record(w.g.event(&req, d, time.Now(), unix.EACCES))
-	if w.g.cfg.Kill != nil {
-		w.g.cfg.Kill(w.th.TGID)
-	}
-	return false
 }
