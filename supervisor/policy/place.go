@@ -139,11 +139,12 @@ func (p *placer) cacheGround() []string {
 func (p *placer) self() []rule {
 	h := p.host
 	const own, private = "reeve's own state", "another session's temporary directory"
+	const pinned = "/sys/fs/bpf/reeve" // what holds sessions, see tracer.EndSurvivors
 	var out []rule
 	deny := func(glob, reason string, below bool) {
 		out = append(out, rule{text: glob, glob: glob, below: below, word: wordDeny, reason: reason})
 	}
-	for _, d := range append(append(one(h.StateDir), h.Own...), "/etc/reeve") {
+	for _, d := range append(append(one(h.StateDir), h.Own...), "/etc/reeve", pinned) {
 		deny(quote(d), own, true)
 	}
 	if h.Home != "" {
