@@ -50,12 +50,13 @@ func under(root string, names ...string) []string {
 }
 
 func TestCollect(t *testing.T) {
+	deep := strings.Repeat("d/", repoDepth) + "d" // where nobody looks any more
 	root := tree(t,
 		"home/.cargo/bin/cargo", "home/.cargo/registry/", "home/gone -> nowhere",
 		"opt/node-22/bin/node", "usr/local/bin/node -> ../../../opt/node-22/bin/node", "usr/local/bin/plain -> node",
 		"usr/local/bin/broken -> /none/x", "usr/local/bin/data -> ../../../opt/data/readme",
 		"versions/3/bin/python", "current -> versions/3",
-		"gomod/cache/", "ws/.git/HEAD", "ws/sub/mod/.git", "ws/node_modules/x/.git/HEAD", "ws/a/b/c/d/e/.git/HEAD",
+		"gomod/cache/", "ws/.git/HEAD", "ws/sub/mod/.git", "ws/node_modules/x/.git/HEAD", "ws/a/b/c/d/e/.git/HEAD", "ws/"+deep+"/.git/HEAD",
 		"policy.toml", "link.toml -> policy.toml",
 	)
 	readme := filepath.Join(root, "opt/data/readme")
@@ -79,7 +80,7 @@ func TestCollect(t *testing.T) {
 		{"PATH", h.PathDirs, under(root, "usr/local/bin", "opt/node-22/bin", "versions/3/bin", "home/.cargo/bin")},
 		{"caches", h.CacheDirs, under(root, "gomod/cache", "home/.cargo/registry")},
 		{"workspaces", h.Workspaces, under(root, "ws")},
-		{"repositories", h.Repositories, under(root, "ws", "ws/sub/mod")},
+		{"repositories", h.Repositories, under(root, "ws", "ws/sub/mod", "ws/a/b/c/d/e")},
 		{"configuration", h.ConfigFiles, under(root, "link.toml", "policy.toml")},
 		{"notes", notes, []string{}},
 	} {
