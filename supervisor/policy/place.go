@@ -159,9 +159,10 @@ func (p *placer) self() []rule {
 			out = append(out, rule{text: f, glob: quote(f), word: wordRead, reason: "a policy file of this session"})
 		}
 	}
-	if dir, name := path.Split(h.Tmp); strings.HasPrefix(name, "reeve-") {
-		deny(join(path.Clean(dir), "reeve-*"), private, true)
+	if dir, name := path.Split(h.Tmp); strings.HasPrefix(name, tempPrefix) {
+		deny(join(path.Clean(dir), tempPrefix+"*"), private, true)
 	}
+	out = append(out, p.otherTemps(private)...)
 	// Resolved paths never lead through these; what does was not resolved.
 	for _, link := range []string{"cwd", "root"} {
 		deny("/proc/self/"+link+"/**", "a path that was not resolved", false)
@@ -173,6 +174,38 @@ func (p *placer) self() []rule {
 		}
 	}
 	return append(out, passes(noGuard))
+}
+
+// tempPattern is what sessions call their temporary directories: a ULID, whose
+// first digits are those of the time until the year 3000.
+var tempPattern = tempPrefix + "01" + strings.Repeat("?", 24)
+
+// otherTemps deny the temporary directories of sessions that were started with
+// another TMPDIR below the shared directories. The rules count for less than those of
+// the session's own directories, which have longer names, so each of the workspaces
+// there needs one besides; what a session within this one makes in its directory is
+// left to it, and so is this one's place in another's.
+func (p *placer) otherTemps(reason string) []rule {
+	shared := p.sharedTmp()
+	dirs := shared[:len(shared):len(shared)]
+	var out []rule
+	for _, s := range shared {
+		for _, ws := range p.host.Workspaces {
+			if isBelow(ws, s) {
+				dirs = append(dirs, ws)
+			}
+		}
+		for d := path.Dir(p.host.Tmp); p.host.Tmp != "" && d != s && isBelow(d, s); d = path.Dir(d) {
+			if strings.HasPrefix(path.Base(d), tempPrefix) {
+				out = append(out, rule{text: d, glob: quote(d), below: true, word: wordPass, rank: -1})
+			}
+		}
+	}
+	for _, d := range dirs {
+		glob := join(d, "**/"+tempPattern)
+		out = append(out, rule{text: glob, glob: glob, below: true, word: wordDeny, reason: reason})
+	}
+	return out
 }
 
 // passes is the rule that makes a built-in layer say nothing about all else. It
@@ -260,66 +293,6 @@ func (p *placer) exempt(list []pathRule, g guard) []rule {
 				r.word = wordPass
 			}
 			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// protected are the rules of the layer of protected configuration.
-func (p *placer) protected(exempt []pathRule) []rule {
-	var out []rule
-	for _, g := range p.tables.protected {
-		base := rule{below: true, word: g.word, reason: g.reason, guard: guardConfig, born: g.born, pos: Pos{File: "built-in protected"}}
-		add := func(dirs []string, prefix string, patterns []string, r rule) {
-			for _, d := range dirs {
-				for _, pattern := range patterns {
-					r.text, r.glob = pattern, join(d, prefix+pattern)
-					out = append(out, r)
-				}
-			}
-		}
-		ws := p.host.Workspaces
-		git := p.host.GitDirs
-		if g.tmp {
-			ws = append(ws[:len(ws):len(ws)], p.sharedTmp()...)
-		}
-		add(ws, "**/", g.any, base)
-		add(git, "", inGitDir(g.any), base)
-		add(append(p.host.Workspaces[:len(p.host.Workspaces):len(p.host.Workspaces)], p.host.Repositories...), "", g.root, base)
-		pass := rule{below: true, word: wordPass, pos: base.pos}
-		add(ws, "**/", g.pass, pass)
-		add(git, "", inGitDir(g.pass), pass)
-		base.below = false
-		add(ws, "**/", g.exact, base)
-		add(git, "", inGitDir(g.exact), base)
-		base.guard = guardLink
-		add(ws, "**/", g.links, base)
-		add(git, "", inGitDir(g.links), base)
-	}
-	for _, d := range p.host.Protected {
-		out = append(out, rule{
-			text: d, glob: quote(d), below: true, word: wordAsk, guard: guardConfig, reason: "protected configuration: a program of the host runs or obeys it",
-		})
-	}
-	for _, d := range append(one(p.host.Tmp), one(p.host.Cache)...) {
-		out = append(out, rule{text: d, glob: quote(d), below: true, word: wordPass})
-	}
-	return append(append(out, passes(noGuard)), p.exempt(exempt, noGuard)...)
-}
-
-// sharedTmp are the host's own directories of temporary files.
-func (p *placer) sharedTmp() []string { return p.tables.grounds[":tmp"].write }
-
-// inGitDir are those of the patterns that are about what stands in a repository's own
-// directory, as they are below it.
-func inGitDir(patterns []string) []string {
-	var out []string
-	for _, pattern := range patterns {
-		for _, dir := range []string{"*.git/", ".git/"} {
-			if rest, is := strings.CutPrefix(pattern, dir); is {
-				out = append(out, rest)
-				break
-			}
 		}
 	}
 	return out

@@ -61,7 +61,8 @@ type protectedGroup struct {
 	word                          word // of changes: ask or deny
 	born                          bornRule
 	any, root, exact, links, pass []string
-	tmp                           bool // holds in the host's temporary directories, too
+	home                          []string // below the home directory
+	tmp                           bool     // holds in the host's temporary directories, too
 }
 
 // cacheTable is one table of caches.toml.
@@ -172,7 +173,7 @@ func (t *tables) readProtected(s *section) {
 		t.protected = append(t.protected, protectedGroup{
 			reason: reason, word: parseWord(g.choice("change", "deny", "ask")), born: bornRules[g.choice("born", "never", "samples", "content", "all")],
 			any: g.list("any"), root: g.list("root"), exact: g.list("exact"), links: g.list("links"), pass: g.list("pass"),
-			tmp: isYes(g.yes("tmp")),
+			home: g.list("home"), tmp: isYes(g.yes("tmp")),
 		})
 	})
 }

@@ -1,0 +1,85 @@
+package policy
+
+import "strings"
+
+// protected are the rules of the layer of protected configuration.
+func (p *placer) protected(exempt []pathRule) []rule {
+	var out []rule
+	for _, g := range p.tables.protected {
+		base := rule{below: true, word: g.word, reason: g.reason, guard: guardConfig, born: g.born, pos: Pos{File: "built-in protected"}}
+		add := func(dirs []string, prefix string, patterns []string, r rule) {
+			for _, d := range dirs {
+				for _, pattern := range patterns {
+					r.text, r.glob = pattern, join(d, prefix+pattern)
+					out = append(out, r)
+				}
+			}
+		}
+		ws := p.host.Workspaces
+		git := p.host.GitDirs
+		if g.tmp {
+			ws = append(ws[:len(ws):len(ws)], p.sharedTmp()...)
+		}
+		add(ws, "**/", g.any, base)
+		add(git, "", inGitDir(g.any), base)
+		add(append(p.host.Workspaces[:len(p.host.Workspaces):len(p.host.Workspaces)], p.host.Repositories...), "", g.root, base)
+		pass := rule{below: true, word: wordPass, pos: base.pos}
+		add(ws, "**/", g.pass, pass)
+		add(git, "", inGitDir(g.pass), pass)
+		base.below = false
+		add(ws, "**/", g.exact, base)
+		add(git, "", inGitDir(g.exact), base)
+		base.guard = guardLink
+		add(ws, "**/", g.links, base)
+		add(git, "", inGitDir(g.links), base)
+	}
+	out = append(out, p.protectedHome()...)
+	for _, d := range p.host.Protected {
+		out = append(out, rule{
+			text: d, glob: quote(d), below: true, word: wordAsk, guard: guardConfig, reason: "protected configuration: a program of the host runs or obeys it",
+		})
+	}
+	for _, d := range append(one(p.host.Tmp), one(p.host.Cache)...) {
+		out = append(out, rule{text: d, glob: quote(d), below: true, word: wordPass})
+	}
+	return append(append(out, passes(noGuard)), p.exempt(exempt, noGuard)...)
+}
+
+// protectedHome are the rules about what stands below the home directory, for
+// sessions that may write there. A workspace in such a place is what the session is
+// about, so it stays one.
+func (p *placer) protectedHome() []rule {
+	var out []rule
+	for _, g := range p.tables.protected {
+		for _, pattern := range g.home {
+			for _, glob := range p.everyHome("~/" + pattern) {
+				out = append(out, rule{
+					text: "~/" + pattern, glob: glob, below: true, word: g.word, reason: g.reason, guard: guardConfig, born: g.born,
+					pos: Pos{File: "built-in protected"}, rank: -2,
+				})
+			}
+		}
+	}
+	for _, ws := range p.host.Workspaces {
+		out = append(out, rule{text: ws, glob: quote(ws), below: true, word: wordPass, rank: -1})
+	}
+	return out
+}
+
+// sharedTmp are the host's own directories of temporary files.
+func (p *placer) sharedTmp() []string { return p.tables.grounds[":tmp"].write }
+
+// inGitDir are those of the patterns that are about what stands in a repository's own
+// directory, as they are below it.
+func inGitDir(patterns []string) []string {
+	var out []string
+	for _, pattern := range patterns {
+		for _, dir := range []string{"*.git/", ".git/"} {
+			if rest, is := strings.CutPrefix(pattern, dir); is {
+				out = append(out, rest)
+				break
+			}
+		}
+	}
+	return out
+}

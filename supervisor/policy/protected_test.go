@@ -1,0 +1,77 @@
+package policy
+
+import "testing"
+
+// inPlaces decides rows "verb PATH | outcome" with the default profile on a host.
+func inPlaces(t *testing.T, h Host, rows map[string]string) {
+	t.Helper()
+	p, err := Load(nil, DefaultProfile, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range rows {
+		if d := p.Decide(ask(text)); outcome(d) != want {
+			t.Errorf("%s: %s (%s, %s), want %s", text, outcome(d), d.Rule, d.Reason, want)
+		}
+	}
+}
+
+// TestHomeAsWorkspace: what the person's login and programs start is not the
+// session's to write, whatever else of the home directory is.
+func TestHomeAsWorkspace(t *testing.T) {
+	h := testHost()
+	h.Workspaces = []string{"/home/u"}
+	inPlaces(t, h, map[string]string{
+		"make /home/u/.xprofile": "no", "make /home/u/.config/autostart/x.desktop": "no", "mkdir /home/u/.config/autostart/": "EEXIST",
+		"make /home/u/.config/systemd/user/default.target.wants/x.service": "no", "make /home/u/.config/environment.d/x.conf": "no",
+		"make /home/u/.local/lib/python3.11/site-packages/x.pth": "no", "make /home/u/.local/lib/python3.11/site-packages/usercustomize.py": "no",
+		"make /home/u/.gradle/init.d/x.gradle": "no", "write /home/u/.nvm/nvm.sh": "no", "make /home/u/bin/ls": "no", "make /home/u/.config/zsh/.zshrc": "no",
+		"make /home/u/.local/share/applications/x.desktop": "no", "make /home/u/.oh-my-zsh/custom/x.zsh": "no", "make /home/u/.pam_environment": "no",
+		"make /home/u/.bashrc": "no", "read /home/u/.config/systemd/user/x.service": "ok", "read /home/u/.xprofile": "ok",
+		"exec /home/u/bin/mine": "ok", "exec /home/u/.cargo/bin/rg": "ok", "exec /home/u/.local/bin/black": "ok",
+		"make /home/u/.config/mine/x.conf": "ok", "make /home/u/.local/lib/python3.11/site-packages/x/y.py": "no", // in the PATH's toolchain
+		"make /home/u/.gradle/caches/x": "no", "make /home/u/src/bin/x": "ok", "make /home/u/.local/share/mine/x": "ok",
+	})
+}
+
+// TestWorkspaceInProtectedPlace: a person who names such a place means it.
+func TestWorkspaceInProtectedPlace(t *testing.T) {
+	h := testHost()
+	h.Workspaces = []string{"/home/u/.config/zsh", "/home/u/bin", "/home/u/.oh-my-zsh/custom/plugins/mine"}
+	inPlaces(t, h, map[string]string{
+		"make /home/u/.config/zsh/.zshrc": "ok", "make /home/u/bin/x": "ok", "make /home/u/.oh-my-zsh/custom/plugins/mine/x.zsh": "ok",
+		"make /home/u/bin/.git/hooks/pre-commit": "no", "make /home/u/.oh-my-zsh/custom/x.zsh": "no",
+	})
+}
+
+// TestProtectedSiblings: of a name that a tool takes in several forms every one is
+// protected.
+func TestProtectedSiblings(t *testing.T) {
+	rows := map[string]string{"make /home/u/ws/sub/lefthook.yaml": "ok", "read /home/u/ws/.hg/hgrc": "ok", "make /home/u/ws/.hg/store/x": "ok"}
+	for _, name := range []string{
+		".hg/hgrc", "sub/.hg/hgrc", "lefthook.yml", "lefthook.yaml", ".lefthook.yaml", ".lefthook.toml", "lefthook.toml", ".drone.yaml", ".drone.yml", ".gitlab-ci.yml", ".gitlab-ci.yaml",
+		".zed/tasks.json", ".kiro/hooks/x", ".pre-commit-config.yml", ".pre-commit-config.yaml", ".travis.yaml", ".woodpecker.yaml", ".cirrus.yaml", "mise.toml",
+	} {
+		rows["make /home/u/ws/"+name] = "no"
+	}
+	inPlaces(t, testHost(), rows)
+}
+
+// TestOtherTemporaryDirectories: another session's is closed wherever below the
+// shared directories it is; this one's, and those of sessions within it, are open.
+func TestOtherTemporaryDirectories(t *testing.T) {
+	const a, b, c = "reeve-01K0AAAAAAAAAAAAAAAAAAAAAA", "reeve-01K0BBBBBBBBBBBBBBBBBBBBBB", "reeve-01K0CCCCCCCCCCCCCCCCCCCCCC"
+	h := testHost()
+	h.Workspaces, h.Tmp, h.Cache = []string{"/home/u/ws", "/tmp/x", "/var/tmp/" + b + "/ws"}, "/tmp/x/tmp/"+a, ""
+	inPlaces(t, h, map[string]string{
+		"make /tmp/" + b + "/x": "no", "read /tmp/" + b + "/x": "no", "make /tmp/y/" + b + "/cache/x": "no", "make /var/tmp/a/b/" + b + "/x": "no",
+		"make /tmp/x/tmp/" + b + "/x": "no", "make /tmp/x/tmpB/" + b + "/x": "no", "make /tmp/x/" + b + "/x": "no", "make /var/tmp/" + b + "/ws/x": "ok",
+		"make /tmp/x/tmp/" + a + "/x": "ok", "make /tmp/x/tmp/" + a + "/cache/x": "ok", "make /tmp/x/tmp/" + a + "/" + b + "/x": "ok",
+		"make /tmp/x/tmp/" + a + "/y/" + b + "/x": "ok", "make /tmp/y/reeve-01-notes": "ok", "make /tmp/x/reeve.txt": "ok", "make /home/u/ws/" + b: "ok",
+	})
+	h.Workspaces, h.Tmp = []string{"/tmp/" + a + "/ws"}, "/tmp/"+a+"/"+b // a session within another
+	inPlaces(t, h, map[string]string{
+		"make /tmp/" + a + "/ws/x": "ok", "make /tmp/" + a + "/x": "ok", "make /tmp/" + a + "/" + b + "/x": "ok",
+		"make /tmp/" + a + "/" + c + "/x": "no", "make /tmp/" + c + "/x": "no", "make /tmp/y/" + c + "/x": "no",
+	})
+}
