@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/reeve-audit/reeve/cmd/reeve/early"
 	"github.com/reeve-audit/reeve/supervisor/approval/terminal"
 	"github.com/reeve-audit/reeve/tracer"
 	"github.com/reeve-audit/reeve/tracer/proc"
@@ -90,7 +91,8 @@ func (c *console) restore() {
 type signaller interface{ Signal(unix.Signal) error }
 
 // caught are the signals sent to reeve that are the command's: from before it is
-// started, so that none of them ends reeve instead, until stop is called.
+// started, so that none of them ends reeve instead, until stop is called. Those that
+// the Go runtime would drop are caught from reeve's own start.
 type caught struct {
 	ch   chan os.Signal
 	done chan struct{} // nil until they are passed on
@@ -99,8 +101,8 @@ type caught struct {
 // catchSignals begins. What reeve was started with ignoring, by nohup(1) say, the
 // command ignores as well.
 func catchSignals() *caught {
-	c := &caught{ch: make(chan os.Signal, 16)}
-	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM} {
+	c := &caught{ch: early.Signals()}
+	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTERM, unix.SIGHUP} {
 		if !signal.Ignored(sig) {
 			signal.Notify(c.ch, sig)
 		}
@@ -112,14 +114,14 @@ func catchSignals() *caught {
 // had nobody else to send it to.
 func (c *caught) pass(s signaller, term *console) {
 	c.done = make(chan struct{})
-	early := len(c.ch)
+	before := len(c.ch)
 	go func() {
 		defer close(c.done)
 		for sig := range c.ch {
-			early--
+			before--
 			switch sig {
 			case unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP:
-				if early < 0 && term.signalled() {
+				if before < 0 && term.signalled() {
 					continue
 				}
 			}

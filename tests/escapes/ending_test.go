@@ -1,7 +1,10 @@
 package escapes_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -228,4 +231,39 @@ func TestEndAtOnce(t *testing.T) {
 		}
 	}
 	t.Errorf("the end of a command takes %v", best)
+}
+
+// TestSignalBeforeCommand: what comes while reeve still prepares is the command's,
+// also what the Go runtime drops by itself.
+func TestSignalBeforeCommand(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "ALRM": syscall.SIGALRM} {
+		t.Run(name, func(t *testing.T) {
+			tiers(t, false, func(t *testing.T, nobody bool) {
+				g := trial.NewGround(t, nobody)
+				cmd := start(t, g, g.Command(trial.Options{}, "/bin/sh", "-c", "echo ready > notes; sleep 2"))
+				t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+				init := func() bool {
+					pid := strconv.Itoa(cmd.Process.Pid)
+					argv, err := os.ReadFile("/proc/" + pid + "/cmdline")
+					if err != nil || !strings.Contains(string(argv), "\x00run\x00") {
+						return false // what puts reeve under another user
+					}
+					children, err := filepath.Glob("/proc/" + pid + "/task/*/children")
+					return err == nil && slices.ContainsFunc(children, func(path string) bool {
+						text, err := os.ReadFile(path)
+						return err == nil && len(text) > 0
+					})
+				}
+				for end := time.Now().Add(trial.Patience(10 * time.Second)); !init(); { // without a pause: the command comes soon
+					if time.Now().After(end) {
+						t.Fatal("reeve starts no init")
+					}
+				}
+				send(t, cmd, sig)
+				if got := ended(t, cmd); got != 128+int(sig) {
+					t.Errorf("status %d, want %d; the command wrote %q", got, 128+int(sig), read(g, "ws/notes"))
+				}
+			})
+		})
+	}
 }

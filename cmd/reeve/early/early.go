@@ -1,10 +1,14 @@
 // Package early is what this program does before it is set up: of a `reeve run` it
-// starts the session's init, which comes up while the libraries' tables are made.
+// catches the signals that would else be lost, and starts the session's init, which
+// comes up while the libraries' tables are made.
 // It may import nothing that is slow to set up, or it is not early.
 package early
 
 import (
 	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
 
 	"github.com/reeve-audit/reeve/tracer/spawn/headstart"
 )
@@ -16,9 +20,43 @@ const SessionVariable = "REEVE_SESSION"
 const stateIs = "--state="
 
 func init() {
-	if isRun(os.Args) && os.Getenv(SessionVariable) == "" {
+	if !isRun(os.Args) {
+		return
+	}
+	caught.Store(catch())
+	if os.Getenv(SessionVariable) == "" {
 		headstart.Begin()
 	}
+}
+
+// maxCaught bounds the signals that wait: more come from nobody who waits for what
+// one does.
+const maxCaught = 16
+
+// caught has what came since the start, until somebody takes it.
+var caught atomic.Pointer[chan os.Signal]
+
+// catch catches the signals that end a program which does not know them, but which
+// the Go runtime takes and drops (os/signal, "Default behavior of signals in Go
+// programs"). What ends reeve by default may do so until there is a command.
+func catch() *chan os.Signal {
+	ch := make(chan os.Signal, maxCaught)
+	for _, sig := range []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM} {
+		if !signal.Ignored(sig) {
+			signal.Notify(ch, sig)
+		}
+	}
+	return &ch
+}
+
+// Signals gives the caller the channel in which SIGUSR1, SIGUSR2 and SIGALRM are:
+// those that came since this program began as a `reeve run`, else since this call,
+// and all that come. The caller stops it.
+func Signals() chan os.Signal {
+	if ch := caught.Swap(nil); ch != nil {
+		return *ch
+	}
+	return *catch()
 }
 
 // isRun says of a command line whether it is that of a run. It may be mistaken:
