@@ -162,10 +162,10 @@ func TestStoreDown(t *testing.T) {
 			ch := chserver.Start(t)
 			g := trial.NewGround(t, false)
 			o := trial.Options{Flags: []string{"--store", ch.URL("reeve")}, NoEvents: true, Timeout: 2 * time.Minute}
-			down := time.AfterFunc(max(0, c.after), func() { ch.Kill(t) })
 			if c.after < 0 {
-				down.Stop()
 				ch.Kill(t)
+			} else {
+				time.AfterFunc(c.after, func() { ch.Kill(t) })
 			}
 			r := g.Supervised(o, "/bin/sh", "-c", busy)
 			if r.Status != 0 {
