@@ -189,7 +189,8 @@ func (im *importer) agentshPath(s said, what string) (importSpot, bool) {
 	if strings.HasPrefix(text, "@") {
 		return importSpot{}, false
 	}
-	if len(text) > 1 && text[1] == ':' || strings.Contains(text, `\`) {
+	// A \ between slashes is no separator: it makes the next byte mean itself, as here.
+	if len(text) > 1 && text[1] == ':' || strings.Contains(text, `\`) && !strings.Contains(text, "/") {
 		im.say(FidelityExact, s.pos, what, "is a path of Windows")
 		return importSpot{}, false
 	}

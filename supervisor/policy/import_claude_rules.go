@@ -171,14 +171,18 @@ func (c *claudeRules) everyFile(action event.Action, access event.Access, s said
 // directory, /x and what has a / inside below the project, and any other name
 // stands at every depth.
 func (c *claudeRules) importSpot(spec string, s said, what string) (importSpot, bool) {
-	p := literalBraces(spec)
+	p, ok := ignored(spec)
+	if !ok {
+		c.im.say(FidelityOpen, s.pos, what, "is not a pattern here: it ends in a \\, or has a class of characters")
+		return importSpot{}, false
+	}
 	var at importSpot
 	switch {
 	case strings.HasPrefix(p, "//"):
 		at = resolved("/" + strings.Trim(p, "/"))
-	case p == "~" || strings.HasPrefix(p, "~/"):
+	case spec == "~" || strings.HasPrefix(spec, "~/"):
 		at = homeSpot(p[1:])
-	case strings.HasPrefix(p, "!"):
+	case strings.HasPrefix(spec, "!"):
 		c.im.say(FidelityOpen, s.pos, what, "takes something out of other rules, which cannot be told")
 		return at, false
 	case climbs(p):

@@ -177,6 +177,35 @@ func literalBraces(pattern string) string {
 	return strings.NewReplacer(`\`, `\\`, "{", `\{`, "}", `\}`).Replace(pattern)
 }
 
+// ignored is a pattern of .gitignore in our language: a \ makes the next byte mean
+// itself, and braces are none. ok is false for what has no such form.
+func ignored(pattern string) (glob string, ok bool) {
+	var b strings.Builder
+	set := -1 // where the first byte of a set is that may close it
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		switch {
+		case c == '\\' && i+1 == len(pattern), strings.HasPrefix(pattern[i:], "[:") && set >= 0:
+			return "", false
+		case c == '\\':
+			i++
+			if c = pattern[i]; set >= 0 || strings.IndexByte(`*?[]{}\`, c) >= 0 {
+				b.WriteByte('\\')
+			}
+		case set >= 0 && c == ']' && i > set:
+			set = -1
+		case set < 0 && c == '[':
+			if set = i + 1; set < len(pattern) && strings.IndexByte("!^", pattern[set]) >= 0 {
+				set++
+			}
+		case c == '{' || c == '}' || set >= 0 && c == ']':
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
+}
+
 // climbs reports whether a relative path leads out of where it starts.
 func climbs(p string) bool {
 	return p == ".." || strings.HasPrefix(p, "../") || strings.Contains(p, "/../") || strings.HasSuffix(p, "/..")

@@ -145,3 +145,43 @@ func TestImportRules(t *testing.T) {
 		}
 	}
 }
+
+// TestImportEscapes: a \ of another tool's pattern means what it means there.
+func TestImportEscapes(t *testing.T) {
+	for _, row := range []struct{ from, pattern, path, other string }{
+		{"claude-code", `Read(a\\*b)`, "a*b", "axb"}, {"claude-code", `Read(\\!x)`, "!x", "x"}, {"claude-code", `Read(c\\[d)`, "c[d", "cd"},
+		{"claude-code", `Read(\\#x)`, "#x", "x"}, {"claude-code", `Read(s/\\e)`, "s/e", `s/\e`}, {"claude-code", `Read(a\\\\b)`, `a\b`, "ab"},
+		{"claude-code", `Read(x[\\]y]z)`, "x]z", "xz"}, {"claude-code", `Read(x[]y]z)`, "x]z", "xz"}, {"claude-code", `Read(x[!y]z)`, "x!z", "xyz"},
+		{"claude-code", `Read(k{a,b})`, "k{a,b}", "ka"}, {"claude-code", `Read(k[{]a)`, "k{a", "ka"}, {"claude-code", `Read(\\~/x)`, "", ""},
+		{"claude-code", `Read(a\\)`, "", ""}, {"claude-code", `Read(a[[:digit:]])`, "", ""},
+	} {
+		text := `{"permissions": {"deny": ["` + row.pattern + `"]}}`
+		out, err := Import(row.from, Source{Name: "c.json", Text: []byte(text)}, importHost())
+		if err != nil {
+			t.Errorf("%s: %v", row.pattern, err)
+			continue
+		}
+		held := true
+		for _, tr := range out.Translations {
+			held = held && (tr.Fidelity != FidelityOpen || !strings.Contains(tr.Rule, "Read("))
+		}
+		if held != (row.path != "") {
+			t.Errorf("%s: held %v: %v", row.pattern, held, out.Translations)
+		}
+		if !held || row.path == "" {
+			continue
+		}
+		p, err := Load([]Source{{Name: "i.toml", Layer: Session, Text: []byte(out.Text)}}, "", importHost())
+		if err != nil {
+			t.Errorf("%s: %v", row.pattern, err)
+			continue
+		}
+		ws := importHost().Workspaces[0] + "/"
+		if d := p.Decide(ask("read " + ws + row.path)); outcome(d) != "no" {
+			t.Errorf("%s: %s is read", row.pattern, row.path)
+		}
+		if d := p.Decide(ask("read " + ws + row.other)); outcome(d) != "ok" {
+			t.Errorf("%s: %s: %s", row.pattern, row.other, d.Reason)
+		}
+	}
+}
