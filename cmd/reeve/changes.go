@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -234,7 +233,7 @@ func (w *whatIfReport) json(out io.Writer) error {
 			session.Text(r.rule), session.Text(r.why), r.count, r.first,
 		})
 	}
-	enc := json.NewEncoder(out)
+	enc := newJSON(out)
 	enc.SetEscapeHTML(false) // of "allow -> deny"
 	return enc.Encode(&view)
 }

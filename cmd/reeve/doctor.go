@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +78,7 @@ func diagnose(c *cli.Context) error {
 		d.State = d.stateErr.Error()
 	}
 	if c.Bool("json") {
-		enc := json.NewEncoder(c.App.Writer)
+		enc := newJSON(c.App.Writer)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(d); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -190,5 +189,5 @@ func explainJSON(w io.Writer, req *event.Request, e *policy.Explanation, profile
 	for _, l := range e.Layers {
 		out.Layers = append(out.Layers, explainedOne{l.Path, l.Layer, l.Action.String(), l.Rule, l.Word, l.Pos.String(), l.Note})
 	}
-	return json.NewEncoder(w).Encode(&out)
+	return newJSON(w).Encode(&out)
 }

@@ -150,7 +150,7 @@ func appendOCSF(b []byte, e *event.Event) ([]byte, error) {
 	r.decide(e)
 	r.place(e)
 	data, err := json.Marshal(&r)
-	return append(b, data...), err
+	return append(b, showJSON(data)...), err
 }
 
 // decide fills in what was decided and how severe that is.

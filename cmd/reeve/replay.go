@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -206,7 +205,7 @@ func replayJSON(c *cli.Context, w io.Writer, r *recording) error {
 		out.Tasks = append(out.Tasks, viewTask(p))
 		return true
 	})
-	return json.NewEncoder(w).Encode(&out)
+	return newJSON(w).Encode(&out)
 }
 
 func viewTask(p *replay.Process) taskView {

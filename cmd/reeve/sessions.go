@@ -131,7 +131,7 @@ func (v *sessionView) profile() string {
 }
 
 func encodeLines[T any](w io.Writer, list []T) error {
-	enc := json.NewEncoder(w)
+	enc := newJSON(w)
 	for i := range list {
 		if err := enc.Encode(&list[i]); err != nil {
 			return err

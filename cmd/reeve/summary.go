@@ -104,12 +104,21 @@ func (l *live) status(tap *tap, r tracer.Result) (int, error) {
 	tap.mu.Unlock()
 	switch {
 	case denied != nil:
-		return statusDenied, withHint(fmt.Errorf("run %s: denied: %s (rule %s)", name, denied.Reason, quote(denied.Rule)),
+		return statusDenied, withHint(fmt.Errorf("run %s: denied: %s", name, reasonAndRule(denied)),
 			"`reeve policy explain exec "+askedLine(denied)+"` says which rule of which file")
 	case r.Failed.Errno == unix.ENOENT:
 		return statusNotFound, fmt.Errorf("run %s: %w", name, r.Failed.Errno)
 	}
 	return statusDenied, fmt.Errorf("run %s: %w", name, r.Failed.Errno)
+}
+
+// reasonAndRule is why something was denied, with the rule where there is one: what
+// nothing names is denied by none.
+func reasonAndRule(e *event.Event) string {
+	if e.Rule == "" {
+		return e.Reason
+	}
+	return e.Reason + " (rule " + quote(e.Rule) + ")"
 }
 
 // askedLine is the program of an exec with what it was told, for a person to ask

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,7 +24,7 @@ func sanitize(s string) string {
 const hexDigits = "0123456789abcdef"
 
 // escape makes any bytes safe to show on a terminal: what is not printable, what
-// changes the direction of text, and bytes that are not UTF-8 come out as \n,
+// changes the direction of text, letters that show nothing, piles of marks, and bytes that are not UTF-8 come out as \n,
 // \xNN or \u{NNNN}, a backslash as two. Names and arguments are chosen by the
 // supervised command, which must not be able to paint over what reeve says.
 func escape(s string) string {
@@ -31,13 +32,28 @@ func escape(s string) string {
 		return s
 	}
 	var b strings.Builder
+	marks := 0
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
-		escapeRune(&b, r, size, s[i])
+		if marks++; !unicode.Is(unicode.M, r) {
+			marks = 0
+		}
+		if marks > maxMarks || slices.Contains(fillers, r) {
+			writeRune(&b, r)
+		} else {
+			escapeRune(&b, r, size, s[i])
+		}
 		i += size
 	}
 	return b.String()
 }
+
+// maxMarks is how many marks may join one character: no script needs more, and a
+// pile of them covers the lines above.
+const maxMarks = 4
+
+// fillers are letters to Unicode, which a terminal shows as nothing.
+var fillers = []rune{0x115f, 0x1160, 0x3164, 0xffa0}
 
 func escapeRune(b *strings.Builder, r rune, size int, first byte) {
 	switch {
@@ -54,10 +70,14 @@ func escapeRune(b *strings.Builder, r rune, size int, first byte) {
 	case unicode.IsPrint(r):
 		b.WriteRune(r)
 	default:
-		b.WriteString(`\u{`)
-		writeHex(b, uint32(r))
-		b.WriteByte('}')
+		writeRune(b, r)
 	}
+}
+
+func writeRune(b *strings.Builder, r rune) {
+	b.WriteString(`\u{`)
+	writeHex(b, uint32(r))
+	b.WriteByte('}')
 }
 
 func writeHex(b *strings.Builder, n uint32) {

@@ -17,6 +17,8 @@ func TestEscape(t *testing.T) {
 		"/plain/path": "/plain/path", "naïve—ß": "naïve—ß", "a b": "a b",
 		"\x1b[2J": `\x1b[2J`, "a\nb\tc": `a\nb\tc`, "\x7f\x80": `\x7f\x80`, "bad\xffutf": `bad\xffutf`,
 		"rtl\u202egnp.exe": `rtl\u{202e}gnp.exe`, "\u200bzero": `\u{200b}zero`, `C:\x`: `C:\\x`,
+		"a\u3164b\u115f\u1160\uffa0": `a\u{3164}b\u{115f}\u{1160}\u{ffa0}`, "e\u0301": "e\u0301",
+		"a" + strings.Repeat("\u0301", 6) + "e\u0301": "a" + strings.Repeat("\u0301", 4) + `\u{301}\u{301}` + "e\u0301",
 		"\u009b31m": `\u{9b}31m`, "\ufffd": "\ufffd",
 	} {
 		if got := escape(in); got != want {

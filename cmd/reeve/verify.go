@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +96,7 @@ func verifyOne(c *cli.Context, r *recording) (ok bool, err error) {
 		})
 	}
 	if c.Bool("json") {
-		return report.OK(), json.NewEncoder(c.App.Writer).Encode(&report)
+		return report.OK(), newJSON(c.App.Writer).Encode(&report)
 	}
 	printReport(c.App.Writer, inkFor(c.App.Writer), &report)
 	return report.OK(), nil
