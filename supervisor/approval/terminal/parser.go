@@ -1,6 +1,9 @@
 package terminal
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 type parserState uint8
 
@@ -84,6 +87,24 @@ func (s *screen) stepText(c byte) {
 		s.state = ground
 	case c == 0x1b:
 		s.state = inTextEscape
+	case s.state == inCommand:
+		s.stepCommand(c)
+	}
+}
+
+// stepCommand looks for an OSC that sets colours: 4, 5 and those from 10 to 21, by
+// their number, and the Linux console's P.
+func (s *screen) stepCommand(c byte) {
+	switch {
+	case len(s.seq) > 3: // past its number, or none that is known
+	case c >= '0' && c <= '9':
+		if len(s.seq) > 0 || c != '0' { // leading zeros are none
+			s.seq = append(s.seq, c)
+		}
+	default:
+		n, err := strconv.Atoi(string(s.seq))
+		s.coloured = s.coloured || err == nil && (n == 4 || n == 5 || n >= 10 && n <= 21) || len(s.seq) == 0 && c == 'P'
+		s.seq = append(s.seq, "past"...)
 	}
 }
 
@@ -124,12 +145,12 @@ func (s *screen) escaped(c byte) {
 	case c == '[':
 		s.state, s.seq = inControl, s.seq[:0]
 	case c == ']':
-		s.state = inCommand
+		s.state, s.seq = inCommand, s.seq[:0]
 	case strings.IndexByte("PX^_", c) >= 0:
 		s.state = inText
 	case c >= 0x20 && c < 0x30:
 		s.state = inIntermediate
-	case c == 'c': // RIS
-		*s = screen{}
+	case c == 'c': // RIS, which leaves the colours in some terminals
+		*s = screen{coloured: s.coloured}
 	}
 }

@@ -23,6 +23,10 @@ type screen struct {
 	modes  map[int]bool // private modes that are not as they are at first
 	insert bool         // IRM
 	region string       // parameters of DECSTBM; empty is all
+	// margins are the parameters of DECSLRM; empty is all, or the mode is off.
+	margins string
+	// coloured says that the command may have given colours another look.
+	coloured bool
 	// kitty says that the command speaks kitty's keyboard protocol, keys what it
 	// set xterm's modifyOtherKeys to.
 	kitty bool
@@ -31,7 +35,7 @@ type screen struct {
 
 // Private modes that take part in asking, with what they are at first.
 const (
-	modeOrigin, modeWrap, modeCursor, modePaste = 6, 7, 25, 2004
+	modeOrigin, modeWrap, modeCursor, modeMargins, modePaste = 6, 7, 25, 69, 2004
 )
 
 // reporting are the modes that make the terminal send what is not a key, or hold
@@ -52,8 +56,11 @@ func (s *screen) dispatch(final byte) {
 		s.set(params, final == 'h')
 	case final == 'r' && !strings.ContainsAny(params, "?<=>! $"):
 		s.region = params
+	case final == 's' && s.is(modeMargins) && !strings.ContainsAny(params, "?<=>! $"):
+		s.margins = params
 	case final == 'p' && params == "!": // DECSTR
-		s.insert, s.region, s.keys = false, "", ""
+		s.insert, s.region, s.margins, s.keys = false, "", "", ""
+		delete(s.modes, modeMargins)
 		delete(s.modes, modeOrigin)
 		delete(s.modes, modeCursor)
 	case final == 'u' && params != "" && strings.IndexByte("<=>", params[0]) >= 0:
@@ -76,6 +83,9 @@ func (s *screen) set(params string, on bool) {
 			for _, m := range alternates {
 				s.mode(m, on)
 			}
+		case n == modeMargins:
+			s.mode(n, on)
+			s.margins = ""
 		case slices.Contains(reporting, n), n == modeOrigin, n == modeWrap, n == modeCursor, n == modePaste:
 			s.mode(n, on)
 		}
@@ -107,6 +117,12 @@ func (s *screen) alternate() bool { return s.is(1049) }
 // take are the sequences that take the terminal from the command: they keep the
 // cursor with its attributes, and undo what would disturb a drawing or the
 // reading of keys. Pastes are marked, so that they are not taken for keys.
+//
+// Margins are switched off whatever the command is known to have sent, since they
+// would cut the question short. Colours that the command has redefined become the
+// terminal's own again, since text may have been made invisible by them; they stay so:
+// nobody knows what they were, and a program that had set them, or a person's script
+// that had before it, has to set them again.
 func (s *screen) take(inline bool) []byte {
 	var b bytes.Buffer
 	if s.alternate() || inline {
@@ -114,7 +130,11 @@ func (s *screen) take(inline bool) []byte {
 	} else {
 		b.WriteString("\x1b[?1049h")
 	}
-	b.WriteString("\x1b[r\x1b[?6l\x1b[4l\x1b(B\x0f\x1b[0m")
+	b.WriteString("\x1b[?69l\x1b[r\x1b[?6l\x1b[4l\x1b(B\x0f\x1b[0m")
+	if s.coloured {
+		b.WriteString(ownColours)
+		s.coloured = false
+	}
 	for _, n := range reporting {
 		if s.is(n) {
 			setMode(&b, n, false)
@@ -137,7 +157,13 @@ func (s *screen) take(inline bool) []byte {
 	return b.Bytes()
 }
 
-// giveBack undoes take. The cursor comes last, since some modes move it.
+// ownColours makes the palette, its special colours, and those of text, background,
+// cursor, pointer and selection the terminal's own; the last is the Linux console's word
+// for it.
+const ownColours = "\x1b]104\x1b\\\x1b]105\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\" +
+	"\x1b]113\x1b\\\x1b]114\x1b\\\x1b]117\x1b\\\x1b]118\x1b\\\x1b]119\x1b\\\x1b]R\x1b\\"
+
+// giveBack undoes take, but for the colours. The cursor comes last, since some modes move it.
 func (s *screen) giveBack(inline bool) []byte {
 	var b bytes.Buffer
 	if inline {
@@ -164,6 +190,12 @@ func (s *screen) giveBack(inline bool) []byte {
 	}
 	if s.region != "" {
 		b.WriteString("\x1b[" + s.region + "r")
+	}
+	if s.is(modeMargins) {
+		setMode(&b, modeMargins, true)
+		if s.margins != "" {
+			b.WriteString("\x1b[" + s.margins + "s")
+		}
 	}
 	if s.is(modeOrigin) {
 		setMode(&b, modeOrigin, true)

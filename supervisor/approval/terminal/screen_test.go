@@ -19,6 +19,14 @@ func TestScreen(t *testing.T) {
 		{"region gone", "\x1b[5;20r\x1b[r", "", "\x1b[?1049l"},
 		{"restored modes are no region", "\x1b[?7r", "", "\x1b[?1049l"},
 		{"insert", "\x1b[4h", "insert", "\x1b[4h"},
+		{"margins", "\x1b[?69h\x1b[1;40s", "margins", "\x1b[?69h\x1b[1;40s"},
+		{"margins off", "\x1b[?69h\x1b[1;40s\x1b[?69l", "", "\x1b[?1049l"},
+		{"a saved cursor", "\x1b[s", "", "\x1b[?1049l"},
+		{"palette", "\x1b]4;15;#000000\a", "coloured", "\x1b[?1049l"},
+		{"background", "\x1b]011;#000\x1b\\", "coloured", "\x1b[?1049l"},
+		{"colours and a reset", "\u009d5;0;#000\a\x1bc", "coloured", "\x1b[?1049l"},
+		{"console's palette", "\x1b]P0ffffff\a", "coloured", "\x1b[?1049l"},
+		{"no colours", "\x1b]0;4;x\a\x1b]8;;http://x\a\x1b]133;A\a\x1b]40;1\a\x1b]777;4;1\a", "", "\x1b[?1049l"},
 		{"reset", "\x1b[?1049h\x1b[4h\x1b[?1000h\x1bc", "", "\x1b[?1049l"},
 		{"soft reset", "\x1b[?1049h\x1b[4h\x1b[?25l\x1b[!p", "alternate", "\x1b8"},
 		{"in a string", "\x1b]0;\x1b[?1049h\a", "alternate", "\x1b8"}, // ESC ends a string
@@ -59,6 +67,7 @@ func describe(s *screen) string {
 	}{
 		{"alternate", s.alternate()}, {"mouse", s.is(1000) || s.is(1002)}, {"paste", s.is(modePaste)},
 		{"nocursor", !s.is(modeCursor)}, {"region", s.region != ""}, {"insert", s.insert},
+		{"margins", s.is(modeMargins) && s.margins != ""}, {"coloured", s.coloured},
 	} {
 		if w.on {
 			words = append(words, w.word)
@@ -71,13 +80,17 @@ func describe(s *screen) string {
 func TestTake(t *testing.T) {
 	var s screen
 	s.feed([]byte("\x1b[?1000h\x1b[?1006h\x1b[?2004h\x1b[?25l\x1b[2;9r"), false)
-	const neutral = "\x1b[r\x1b[?6l\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?1000l\x1b[?1006l\x1b[?2004h\x1b[?7l\x1b[?25l"
+	const neutral = "\x1b[?69l\x1b[r\x1b[?6l\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?1000l\x1b[?1006l\x1b[?2004h\x1b[?7l\x1b[?25l"
 	if got, want := string(s.take(false)), "\x1b[?1049h"+neutral; got != want {
 		t.Errorf("take\n got %q\nwant %q", got, want)
 	}
 	const back = "\x1b[0m\x1b[2J\x1b[?1000h\x1b[?1006h\x1b[?2004h\x1b[?7h\x1b[?25l\x1b[2;9r"
 	if got, want := string(s.giveBack(false)), back+"\x1b[?1049l"; got != want {
 		t.Errorf("give back\n got %q\nwant %q", got, want)
+	}
+	s.feed([]byte("\x1b]11;#000\a"), false)
+	if got := string(s.take(false)); !strings.Contains(got, "\x1b]104\x1b\\") || !strings.Contains(got, "\x1b]111\x1b\\") {
+		t.Errorf("colours stay: %q", got)
 	}
 	s.feed([]byte("\x1b[?1049h"), false)
 	if got, want := string(s.take(false)), "\x1b7"+neutral; got != want {
