@@ -115,16 +115,8 @@ func (n *nested) begin() (err error) {
 		Version: nestVersion, Profile: n.opts.profile, Cwd: session.Text(n.cwd), Argv: texts(n.opts.argv),
 		Env: texts(env), Pass: pass, Degraded: n.opts.degraded,
 	}
-	dirs := n.opts.workspaces
-	if len(dirs) == 0 {
-		dirs = []string{n.cwd}
-	}
-	for _, dir := range dirs {
-		ws, err := session.OpenWorkspace(dir)
-		if err != nil {
-			return err
-		}
-		m.Workspaces = append(m.Workspaces, session.Text(ws.Path))
+	if err := n.workspaces(&m); err != nil {
+		return err
 	}
 	for _, file := range n.opts.policies {
 		src, err := session.ReadSource(file, policy.Session)

@@ -59,7 +59,7 @@ func (n *nesting) Begin(_ context.Context, outer int, from event.Task, message [
 		return fail(err)
 	}
 	in := &innerSession{session: s, policy: rules.policy, outer: parent.recorder}
-	if err := n.record(in, m, parent.id, rules.basis.Inside(parent.basis), rules.plan.Gaps); err != nil {
+	if err := n.record(in, m, parent.id, rules.basis.Inside(parent.basis), &rules); err != nil {
 		return fail(errors.Join(err, s.Discard()))
 	}
 	if err := n.hook(in, &rules, parent.hooks); err != nil {
@@ -120,19 +120,20 @@ func (n *nesting) parent(index int) (place, error) {
 
 // innerRules are what holds for a session inside.
 type innerRules struct {
-	policy *policy.Policy
-	plan   tracer.Plan
-	host   policy.Host
-	basis  *session.Basis
-	notes  []string
+	policy  *policy.Policy
+	plan    tracer.Plan
+	host    policy.Host
+	basis   *session.Basis
+	notes   []string
+	sources []policy.Source
+	files   []string // policy files that were read, outside and for the workspaces
 }
 
 // load makes the policy and the plan of a session inside: of the files of the
 // outer one and its own, on the same machine.
 func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 	facts := session.Facts{
-		User: n.outer.user, Env: plainTexts(m.Env), TempDir: n.outer.session.TempDir,
-		StateDir: n.outer.state.Dir, ConfigFiles: n.outer.files,
+		User: n.outer.user, Env: plainTexts(m.Env), TempDir: n.outer.session.TempDir, StateDir: n.outer.state.Dir,
 	}
 	for _, dir := range m.Workspaces {
 		ws, err := session.OpenWorkspace(string(dir))
@@ -142,20 +143,17 @@ func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 		facts.Workspaces = append(facts.Workspaces, ws)
 		r.notes = append(r.notes, ws.Notes...)
 	}
-	sources := append([]policy.Source(nil), n.outer.sources...)
-	for _, f := range m.Policies {
-		if len(f.Text) > policy.MaxSource {
-			return r, fmt.Errorf("read policy %s: larger than %d bytes", f.Name, policy.MaxSource)
-		}
-		sources = append(sources, policy.Source{Name: f.Name, Layer: policy.Session, Text: f.Text})
+	if err := r.gather(m, n.outer, facts.Workspaces); err != nil {
+		return r, err
 	}
+	facts.ConfigFiles = r.files
 	var notes []string
 	r.host, notes = session.Collect(facts)
 	r.notes = append(r.notes, notes...)
-	if r.policy, err = policy.LoadCached(sources, m.Profile, r.host, n.outer.state.PolicyCache()); err != nil {
+	if r.policy, err = policy.LoadCached(r.sources, m.Profile, r.host, n.outer.state.PolicyCache()); err != nil {
 		return r, err
 	}
-	r.basis = session.NewBasis(m.Profile, sources, r.host)
+	r.basis = session.NewBasis(m.Profile, r.sources, r.host)
 	if r.plan, err = n.lower(r.policy); err != nil {
 		return r, err
 	}
@@ -176,7 +174,7 @@ func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 }
 
 // record begins the record of a session inside.
-func (n *nesting) record(in *innerSession, m *nestBegin, parent string, basis *session.Basis, gaps []string) error {
+func (n *nesting) record(in *innerSession, m *nestBegin, parent string, basis *session.Basis, rules *innerRules) error {
 	l := n.outer
 	records, err := openStream(n.ctx, streamConfig{
 		session: in.session.ID, busDir: in.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats, strict: l.opts.strict,
@@ -187,8 +185,8 @@ func (n *nesting) record(in *innerSession, m *nestBegin, parent string, basis *s
 	}
 	in.tap = &tap{stream: records}
 	inner := &live{
-		opts: &runOptions{argv: plainTexts(m.Argv)}, session: in.session, user: l.user, policy: in.policy, files: l.files,
-		sources: l.sources, cwd: string(m.Cwd), plan: tracer.Plan{Gaps: gaps},
+		opts: &runOptions{argv: plainTexts(m.Argv)}, session: in.session, user: l.user, policy: in.policy, files: rules.files,
+		sources: rules.sources, cwd: string(m.Cwd), plan: tracer.Plan{Gaps: rules.plan.Gaps},
 	}
 	for _, ws := range m.Workspaces {
 		inner.spaces = append(inner.spaces, session.Workspace{Path: string(ws)})

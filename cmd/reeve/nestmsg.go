@@ -12,7 +12,7 @@ import (
 // The messages between a reeve that is started inside a session and the one that
 // supervises it; see gate.Nester for how they travel.
 
-const nestVersion = 1
+const nestVersion = 2
 
 // nestBegin asks for a session. Nothing in it is trusted: what comes of it can
 // only narrow what its sender may do already.
@@ -20,6 +20,7 @@ type nestBegin struct {
 	Version    int            `json:"v"`
 	Profile    string         `json:"profile,omitempty"`
 	Policies   []nestPolicy   `json:"policies,omitempty"`
+	Projects   []nestProject  `json:"projects,omitempty"`
 	Workspaces []session.Text `json:"workspaces"`
 	Cwd        session.Text   `json:"cwd"`
 	Argv       []session.Text `json:"argv"`
