@@ -35,14 +35,14 @@ func TestNestedProject(t *testing.T) {
 			}
 		}
 		for script, want := range map[string]string{
-			`cd free && $R run -q -- cat kept`:                    "plain",
-			`cat proj/kept; $R run -q -- cat proj/kept`:           "plain\nplain", // the policy is about the session's own workspace
-			`cd proj && $R run -q -- cat kept`:                    "kept: Permission denied",
-			`$R run -q --workspace proj -- cat proj/kept`:         "kept: Permission denied",
-			`$R run -q -- sh -c 'cd proj; $R run -q -- cat kept'`: "kept: Permission denied",
-			`cd faulty && $R run -q -- cat kept`:                  ".reeve.toml:1",
-			`cd leads && $R run -q -- cat kept`:                   "leads/.reeve.toml: permission denied",
-			`cd astray && $R run -q -- cat kept`:                  "it leads nowhere",
+			`cd free && $R run -q -- cat kept`:                            "plain",
+			`cat proj/kept; $R run -q -- cat proj/kept`:                   "plain\nplain", // the policy is about the session's own workspace
+			`cd proj && $R run -q -- cat kept`:                            "kept: Permission denied",
+			`$R run -q --workspace proj -- cat proj/kept`:                 "kept: Permission denied",
+			`$R run -q --env R -- sh -c 'cd proj; $R run -q -- cat kept'`: "kept: Permission denied",
+			`cd faulty && $R run -q -- cat kept`:                          ".reeve.toml:1",
+			`cd leads && $R run -q -- cat kept`:                           "leads/.reeve.toml: permission denied",
+			`cd astray && $R run -q -- cat kept`:                          "it leads nowhere",
 		} {
 			r, _ := inside(t, g, trial.Options{}, script)
 			g.KeptSecret(r)
