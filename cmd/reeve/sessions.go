@@ -106,9 +106,13 @@ func (r *records) view(s *storage.Session) sessionView {
 	if err := json.Unmarshal([]byte(s.Detail), &m); err == nil {
 		v.Manifest = &m
 	}
-	// The state knows how a session of this machine ended.
-	if m, err := r.state.Manifest(s.ID); err == nil {
-		v.Manifest = &m
+	// The state knows how a session of this machine ended. All else the chain
+	// vouches for, as long as its first record is there.
+	if own, err := r.state.Manifest(s.ID); err == nil {
+		if v.Manifest == nil {
+			v.Manifest = &own
+		}
+		v.Manifest.Ended, v.Manifest.Status = own.Ended, own.Status
 	}
 	if v.Manifest != nil {
 		v.Manifest.Basis = nil

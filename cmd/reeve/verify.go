@@ -8,7 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/storage/replay"
+	"github.com/reeve-audit/reeve/tracer/event"
 )
 
 func verifyCommand() *cli.Command {
@@ -82,7 +84,18 @@ func verifyAll(c *cli.Context) (err error) {
 }
 
 func verifyOne(c *cli.Context, r *recording) (ok bool, err error) {
-	report := replay.Verify(r.ID, r.LastSeq, r.events(c))
+	var sum storage.Session
+	report := replay.Verify(r.ID, r.LastSeq, func(yield func(event.Event, error) bool) {
+		for e, err := range r.events(c) {
+			if err == nil {
+				sum.Add(&e)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	})
+	r.beside(&sum, &report)
 	if head := strings.ToLower(c.String("head")); head != "" && head != report.Head {
 		report.Problems = append(report.Problems, replay.Problem{
 			Fault: replay.FaultAltered, Seq: report.LastSeq, Last: report.LastSeq, Detail: "the head is another one than the one given",
