@@ -61,6 +61,81 @@ func tamper(t *testing.T, g *trial.Ground, where, do string) {
 	}
 }
 
+// TestTamperBeside: what stands beside the records, and is in no chain, cannot say
+// otherwise than they unnoticed: the store's summary, and the manifest.
+func TestTamperBeside(t *testing.T) {
+	summary := func(set string) func(*testing.T, *trial.Ground, string) {
+		return func(t *testing.T, g *trial.Ground, _ string) {
+			db, err := sql.Open("sqlite", filepath.Join(g.State, "reeve.db"))
+			if err == nil {
+				defer db.Close()
+				_, err = db.Exec("UPDATE sessions SET " + set)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	manifest := func(edit func(text string) string) func(*testing.T, *trial.Ground, string) {
+		return func(t *testing.T, g *trial.Ground, session string) {
+			path := filepath.Join(g.State, "sessions", session, "manifest.json")
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edited := edit(string(text))
+			if edited == string(text) {
+				t.Fatal("control: nothing was changed")
+			}
+			writeFile(t, path, edited, 0o600)
+		}
+	}
+	g := trial.NewGround(t, false)
+	g.Supervised(trial.Options{NoEvents: true}, "/bin/sh", "-c", "cat .env")
+	whole := func(t *testing.T) {
+		if r := g.Verb("verify", "last"); r.Status != 0 {
+			t.Fatalf("control: %s", r.Text())
+		}
+	}
+	whole(t)
+	session := g.Events("--session", "last")[0].Session
+	kept := filepath.Join(g.State, "sessions", session, "manifest.json")
+	was, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		do    func(*testing.T, *trial.Ground, string)
+		undo  func(*testing.T, *trial.Ground, string)
+		names string
+	}{
+		{"denied", summary("denied = denied - 1"), summary("denied = denied + 1"), "denied"},
+		{"operations", summary("requests = requests - 1"), summary("requests = requests + 1"), "operations"},
+		{"lost", summary("lost = 7"), summary("lost = 0"), "lost"},
+		{"command", manifest(func(s string) string { return strings.ReplaceAll(s, "cat .env", "true") }), nil, `another "argv"`},
+		{"profile", manifest(func(s string) string { return strings.ReplaceAll(s, "workspace-edit-no-net", "observe") }), nil, `another "profile"`},
+		{"cut", manifest(func(s string) string { return s[:len(s)/2] }), nil, "cannot be read"},
+		{"of another form", manifest(func(string) string { return `{"argv":7}` }), nil, "cannot be read"},
+	} {
+		t.Run("E11/"+c.name, func(t *testing.T) {
+			c.do(t, g, session)
+			r := g.Verb("verify", "last")
+			if r.Status != 1 || !strings.Contains(r.Text(), c.names) {
+				t.Errorf("verify ends with %d: %s", r.Status, r.Text())
+			}
+			if r := g.Verb("sessions", "show", "last"); r.Status != 0 || !strings.Contains(r.Stdout, "cat .env") || !strings.Contains(r.Stdout, "workspace-edit-no-net") {
+				t.Errorf("sessions show: %s", r.Text())
+			}
+			if c.undo != nil {
+				c.undo(t, g, session)
+			}
+			writeFile(t, kept, string(was), 0o600)
+			whole(t)
+		})
+	}
+}
+
 // TestOwnState: reeve's state is nobody's business below it (E11), under every
 // profile, the one that allows all included.
 func TestOwnState(t *testing.T) {
