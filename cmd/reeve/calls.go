@@ -32,7 +32,7 @@ func supposedPlan(c *cli.Context, p *policy.Policy) (plan tracer.Plan, calls boo
 	case c.String("engine") == "" && (c.IsSet("ask") || c.IsSet("audit")):
 		return plan, false, withHint(usageErrorf("%s: --ask and --audit change what an engine is told", c.Command.Name), "name it with --engine lsm or --engine unotify")
 	case ask != askDeny && ask != askTTY && ask != askControl && ask != askBus:
-		return plan, false, withHint(usageErrorf("%s: --ask %q", c.Command.Name, ask), "--ask takes tty, control, bus or deny")
+		return plan, false, withHint(usageErrorf("%s: --ask %q: no such approver", c.Command.Name, ask), "--ask takes tty, control, bus or deny")
 	case audit != "async" && audit != "strict":
 		return plan, false, withHint(usageErrorf("%s: --audit %q", c.Command.Name, audit), "--audit takes strict or async")
 	}

@@ -145,7 +145,7 @@ func (d *diagnosis) print(w io.Writer, colours ink) {
 		d.printEngine(w, colours, e)
 	}
 	if d.Engine != "" {
-		fmt.Fprintf(w, "\n`reeve run` uses %s, which does not hold:\n", colours.paint(bold, d.Engine))
+		fmt.Fprintf(w, "\n`reeve run` uses %s. What it cannot hold here:\n", colours.paint(bold, d.Engine))
 	}
 	for _, g := range d.Gaps {
 		rows := ""

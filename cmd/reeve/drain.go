@@ -61,7 +61,7 @@ func drain(ctx context.Context, warn io.Writer, st *session.State, own storage.S
 			err = errors.Join(err, claim.Release())
 		}
 		if err != nil {
-			say(warn, withHint(fmt.Errorf("store what session %s left: %w", id, err), "it stays in the state directory and is tried again next time"))
+			say(warn, withHint(fmt.Errorf("store what session %s left: %w", id, err), "it stays in the state directory and is tried again next time; `reeve sessions rm "+id+"` gives it up"))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 )
@@ -11,6 +12,9 @@ func (l *live) environment() {
 	for _, e := range l.opts.env {
 		if !strings.Contains(e, "=") {
 			pass = append(pass, e)
+			if _, set := os.LookupEnv(e); !set {
+				l.note(fmt.Sprintf("--env %s: there is no such variable here; %s=VALUE sets one", e, e))
+			}
 		}
 	}
 	l.env, _ = l.policy.Env(os.Environ(), pass...)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -64,6 +66,9 @@ func listEvents(c *cli.Context) (err error) {
 		return errors.Join(r.follow(c, q, p), p.flush())
 	}
 	_, err = r.list(c, q, p)
+	if err == nil && p.printed == 0 && isTerminal(c.App.Writer) {
+		fmt.Fprintln(c.App.ErrWriter, "reeve: no record of "+cmp.Or(q.Session, "any session")+" matches")
+	}
 	return errors.Join(err, p.flush())
 }
 
@@ -107,7 +112,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t, nil
 	}
-	return time.Time{}, withHint(usageErrorf("--since %s: no time", quote(s)), "a duration like 90s or 24h, or a time like 2026-11-29T13:00:00Z")
+	return time.Time{}, withHint(usageErrorf("--since %s: not a time", quote(s)), "a duration like 90s or 24h, or a time like 2026-11-29T13:00:00Z")
 }
 
 // list prints what q asks for, and returns the last record's sequence number.

@@ -245,6 +245,7 @@ func (l *live) supervise(ctx context.Context, launcher *tracer.Launcher) (int, e
 	records, err := openStream(ctx, streamConfig{
 		session: l.session.ID, busDir: l.session.BusDir(), storeURL: l.storeURL(), nats: l.opts.nats,
 		strict: l.opts.strict, journal: tracer.Journal(l.session.Dir), acked: launcher.Acked, noteLoss: l.session.NoteLoss, log: l.log,
+		waits: func() { l.note(fmt.Sprintf("waiting for where the records go, %v at most", storePatience)) },
 	})
 	if err != nil {
 		return fail(err)

@@ -66,7 +66,7 @@ func newApp(std stdio) *cli.App {
 before it happens, and keeps a record of all of them that can be searched and replayed.
 
 Start here:
-   reeve run -- ./untrusted.sh     run it: the working directory is writable, secrets and the network are not
+   reeve run -- ./untrusted.sh     run it: the working directory and /tmp are writable, secrets and the network closed
    reeve replay last               see what it did, in order
    reeve events --action deny      see what was refused
    reeve doctor                    see what this machine can enforce`,
@@ -130,7 +130,7 @@ func noVerb(c *cli.Context) error {
 func unknownWord(c *cli.Context, kind string) error {
 	word := c.Args().First()
 	err := usageErrorf("%s: no such %s", quote(word), kind)
-	if s := cli.SuggestCommand(c.Command.Subcommands, word); s != "" && s != "help" {
+	if s := cli.SuggestCommand(c.Command.Subcommands, word); s != "" && s != "help" && word != "" && strings.Contains(s, `"`+word[:1]) {
 		return withHint(err, s)
 	}
 	return withHint(err, fmt.Sprintf("`%s --help` lists them", c.Command.HelpName))

@@ -73,6 +73,7 @@ func question(words []string, cwd string, env []string) (req event.Request, note
 		return req, "", withHint(fmt.Errorf("%s takes %s", words[0], plural(f.objects, "object")),
 			"reeve policy explain open FILE, or rename FROM TO, or connect ADDRESS:PORT")
 	}
+	words = atHome(words, env)
 	req = event.Request{Op: f.op, Access: f.access, Flags: f.flags, Mode: 0o644, Argv: req.Argv}
 	absent := ""
 	switch f.op {
@@ -114,6 +115,20 @@ func question(words []string, cwd string, env []string) (req event.Request, note
 		note = cmp.Or(absent, "nothing stands there now")
 	}
 	return req, note, nil
+}
+
+// atHome gives "~/" its meaning in objects, as in policies, where the shell has not.
+func atHome(words, env []string) []string {
+	words = slices.Clone(words)
+	for _, e := range env {
+		home, is := strings.CutPrefix(e, "HOME=")
+		for i := 1; is && home != "" && i < len(words); i++ {
+			if rest, below := strings.CutPrefix(words[i], "~/"); below {
+				words[i] = home + "/" + rest
+			}
+		}
+	}
+	return words
 }
 
 // fileObject resolves a path as the kernel would for a task in cwd.

@@ -43,10 +43,10 @@ Examples:
 			&cli.StringSliceFlag{Name: "policy", TakesFile: true, Usage: "policy `FILE` for this session (repeatable)"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the profile to run under (default: what the policy says, else " + policy.DefaultProfile + ")"},
 			&cli.StringSliceFlag{Name: "workspace", TakesFile: true, Usage: "`DIR` the session works in (default: the working directory)"},
-			&cli.StringFlag{Name: "engine", Value: engineAuto, Usage: "lsm (BPF LSM, which needs root and bpf in the lsm= list), unotify, or auto: lsm where it can be had"},
-			&cli.StringFlag{Name: "ask", Value: askAuto, Usage: "who answers what the policy asks about: tty (you, on this terminal), control (reeve asks on another terminal), bus (also whoever may publish on reeve.answers.> at the --nats server), deny (nobody) or auto (tty on a terminal, else deny)"},
-			&cli.DurationFlag{Name: "ask-timeout", Value: time.Minute, Usage: "how long a question waits before it is denied"},
-			&cli.StringFlag{Name: "audit", Value: "async", Usage: "strict releases each operation only when its record is on the bus; async batches"},
+			&cli.StringFlag{Name: "engine", Value: engineAuto, Usage: "`NAME` of the engine: lsm (BPF LSM, which needs root and bpf in the lsm= list), unotify, or auto: lsm where it can be had"},
+			&cli.StringFlag{Name: "ask", Value: askAuto, Usage: "`WHO` answers what the policy asks about: tty (you, on this terminal), control (reeve asks on another terminal), bus (also whoever may publish on reeve.answers.> at the --nats server), deny (nobody) or auto (tty on a terminal, else deny)"},
+			&cli.DurationFlag{Name: "ask-timeout", Value: time.Minute, Usage: "deny a question after `DURATION`"},
+			&cli.StringFlag{Name: "audit", Value: "async", Usage: "`HOW` sure the record is: strict releases each operation only when its record is on the bus; async batches"},
 			&cli.StringFlag{Name: "nats", Usage: "also forward the records to the NATS server at `URL`"},
 			&cli.StringFlag{Name: "store", Usage: "keep the records at `URL`: sqlite:///FILE or clickhouse://HOST:PORT/DB (default: the state directory)"},
 			&cli.StringSliceFlag{Name: "env", Usage: "pass the environment variable `NAME` on, whatever the profile says; NAME=VALUE sets it (repeatable)"},
@@ -146,7 +146,7 @@ func parseRun(c *cli.Context) (*runOptions, error) {
 			return nil, withHint(errors.New("--ask bus: at which server?"), "name it with --nats URL")
 		}
 	default:
-		return nil, withHint(fmt.Errorf("--ask %q", o.ask), "--ask takes tty, control, bus, deny or auto")
+		return nil, withHint(fmt.Errorf("--ask %q: no such approver", o.ask), "--ask takes tty, control, bus, deny or auto")
 	}
 	if o.askTimeout = c.Duration("ask-timeout"); o.askTimeout <= 0 {
 		return nil, withHint(fmt.Errorf("--ask-timeout %v: a question that waits for no time cannot be answered", o.askTimeout), "--ask deny asks nobody")

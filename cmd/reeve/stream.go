@@ -51,7 +51,9 @@ type streamConfig struct {
 	acked   func([]event.Origin)
 	// noteLoss keeps how many records there are when the bus has not taken them all.
 	noteLoss func(made uint64) error
-	log      *slog.Logger
+	// waits, which may be nil, is called when the end takes long.
+	waits func()
+	log   *slog.Logger
 }
 
 // openStream starts recording, in memory until connect is called.
@@ -172,6 +174,7 @@ func (s *stream) forward(ctx context.Context) error {
 const (
 	busPatience   = 30 * time.Second
 	storePatience = 10 * time.Second
+	noticeable    = time.Second // when a person is told
 )
 
 // end publishes what is left, and stores it if the store is there. stored says
@@ -187,6 +190,9 @@ func (s *stream) end() (totals pipeline.Totals, stored bool, err error) {
 	<-s.up
 	s.endReader()
 	late := time.AfterFunc(storePatience, s.cancel)
+	if s.cfg.waits != nil {
+		defer time.AfterFunc(noticeable, s.cfg.waits).Stop()
+	}
 	if s.bus == nil {
 		s.cancel() // nobody else will
 	}

@@ -121,8 +121,12 @@ var deeds = []deed{
 	}, false},
 	{"connected", blue, func(o *replay.Touch) bool { return o.Allowed&event.AccessConnect != 0 }, false},
 	{"bound", blue, func(o *replay.Touch) bool { return o.Allowed&event.AccessBind != 0 }, false},
-	{"denied", red, func(o *replay.Touch) bool { return o.Refused != 0 || o.Denied > 0 }, false},
+	{failedDeed, yellow, func(o *replay.Touch) bool { return o.Failed > 0 }, true},
+	{deniedDeed, red, func(o *replay.Touch) bool { return o.Refused != 0 || o.Denied > 0 }, false},
 }
+
+// The deeds that came to nothing: their accesses are said.
+const failedDeed, deniedDeed = "failed", "denied"
 
 func (t *treePrinter) deeds(p *replay.Process, stem string) {
 	t.programs(p, stem)
@@ -137,7 +141,7 @@ func (t *treePrinter) deeds(p *replay.Process, stem string) {
 				more++
 			default:
 				shown++
-				fmt.Fprintf(t.w, "%s%s %s\n", stem, t.colours.paint(d.colour, pad(d.word, 9)), touchText(o, d.word == "denied"))
+				fmt.Fprintf(t.w, "%s%s %s\n", stem, t.colours.paint(d.colour, pad(d.word, 9)), touchText(o, d.word))
 			}
 		}
 		if more > 0 {
@@ -165,17 +169,20 @@ func (t *treePrinter) programs(p *replay.Process, stem string) {
 	}
 }
 
-func touchText(o *replay.Touch, denied bool) string {
+func touchText(o *replay.Touch, deed string) string {
 	text := quote(o.Name)
 	if o.Kind == event.ObjectAddr {
 		text = escape(o.Name)
 	}
-	count := o.Count - o.Denied
-	if denied {
-		count = o.Denied
-		if words := strings.Join(o.Refused.Words(), "+"); words != "" {
-			text = words + " " + text
-		}
+	count, came := o.Count-o.Denied-o.Failed, event.Access(0)
+	switch deed {
+	case deniedDeed:
+		count, came = o.Denied, o.Refused
+	case failedDeed:
+		count, came = o.Failed, o.Tried
+	}
+	if words := strings.Join(came.Words(), "+"); words != "" {
+		text = words + " " + text
 	}
 	if count > 1 {
 		text += fmt.Sprintf(" (%d times)", count)

@@ -33,7 +33,7 @@ func OpenFile(path string) (*FileReader, error) {
 func (r *FileReader) open() (*File, func() error, error) {
 	osFile, err := os.Open(r.path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open session file: %w", err)
+		return nil, nil, fmt.Errorf("read session: %w", err)
 	}
 	f, err := NewFile(osFile)
 	if err != nil {

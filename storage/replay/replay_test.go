@@ -18,6 +18,7 @@ import (
 	"github.com/reeve-audit/reeve/storage/sqlite"
 	"github.com/reeve-audit/reeve/storage/storagetest"
 	"github.com/reeve-audit/reeve/tracer/event"
+	"golang.org/x/sys/unix"
 )
 
 func sequence(events []event.Event, last error) iter.Seq2[event.Event, error] {
@@ -319,5 +320,24 @@ func TestTreeOfHostileRecords(t *testing.T) {
 	}
 	if _, err := json.Marshal(tree.Roots); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTreeFailed: what was allowed and failed all the same was not done.
+func TestTreeFailed(t *testing.T) {
+	task := event.Task{ID: "1-1", PID: 1}
+	made := func(seq uint64, errno int32) event.Event {
+		return event.Event{
+			Seq: seq, Kind: event.KindRequest, Op: event.OpCreate, Task: task, Access: event.AccessCreate | event.AccessWrite, Action: event.ActionAllow,
+			Object: event.Object{Kind: event.ObjectMissing, Path: "/d/x"}, Errno: errno,
+		}
+	}
+	tree := NewTree()
+	for _, e := range []event.Event{made(1, int32(unix.EACCES)), made(2, 0)} {
+		tree.Add(&e)
+	}
+	o := tree.Roots[0].Objects[0]
+	if both := event.AccessCreate | event.AccessWrite; o.Failed != 1 || o.Tried != both || o.Allowed != both || o.Count != 2 {
+		t.Errorf("%+v", o)
 	}
 }

@@ -66,6 +66,9 @@ type Touch struct {
 	Refused event.Access `json:"refused,omitempty"`
 	Count   uint64       `json:"count"`
 	Denied  uint64       `json:"denied,omitempty"`
+	// Tried are the accesses that were granted and failed all the same, Failed of times.
+	Tried  event.Access `json:"tried,omitempty"`
+	Failed uint64       `json:"failed,omitempty"`
 	// FirstSeq is the first record of it.
 	FirstSeq uint64 `json:"first_seq"`
 }
@@ -216,6 +219,11 @@ func (p *Process) touch(e *event.Event, o *event.Object, key touchKey) {
 	if e.Action == event.ActionDeny {
 		t.Denied++
 		t.Refused |= e.Access
+		return
+	}
+	if e.Errno != 0 {
+		t.Failed++
+		t.Tried |= e.Access
 		return
 	}
 	t.Allowed |= e.Access

@@ -90,6 +90,9 @@ func (im *importer) domain(action event.Action, s said, what string) {
 		n.domains = slices.DeleteFunc(n.domains, func(r draftRule) bool { return coversDomain(host, r.pattern) && r.action != event.ActionDeny })
 	}
 	n.enabled = n.enabled || action != event.ActionDeny
+	if action == event.ActionAllow {
+		im.say(FidelityStricter, s.pos, what+" "+s.text, "names are not enforced yet: what only a name allows is denied")
+	}
 	put(&n.domains, importSpot{"", host}.act(action, s.pos, what+" "+s.text))
 }
 

@@ -16,7 +16,7 @@ var importFiles = []struct {
 	from, file string
 	fidelity   Fidelity
 }{
-	{"srt", "srt.json", FidelityOpen}, {"srt", "srt-plain.json", FidelityExact}, {"claude-code", "claude.json", FidelityOpen}, {"claude-code", "claude-plain.json", FidelityOpen},
+	{"srt", "srt.json", FidelityOpen}, {"srt", "srt-plain.json", FidelityStricter}, {"claude-code", "claude.json", FidelityOpen}, {"claude-code", "claude-plain.json", FidelityOpen},
 	{"codex", "codex.toml", FidelityOpen}, {"codex", "codex-read-only.toml", FidelityExact}, {"codex", "codex-permissions.toml", FidelityStricter}, {"codex", "codex.rules", FidelityStricter},
 	{"agentsh", "agentsh.yaml", FidelityOpen},
 }
