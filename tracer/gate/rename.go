@@ -58,7 +58,12 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 	}
 	out.req.Object, out.req.Target = p.from.Object(from), p.to.Object(to)
 	err = p.from.Lookup()
-	if p.from.Root() || p.to.Root() {
+	switch {
+	case p.from.Root(), p.to.Root(), p.from.Dots():
+		err = unix.EBUSY
+	case p.to.Dots() && flags&unix.RENAME_NOREPLACE != 0:
+		err = unix.EEXIST
+	case p.to.Dots():
 		err = unix.EBUSY
 	}
 	if err != nil {

@@ -171,6 +171,13 @@ func (n *Name) Lookup() error {
 // Root says whether the entry is the root directory itself, which has no name.
 func (n *Name) Root() bool { return strings.Trim(n.Last, "/") == "" }
 
+// Dots says whether the entry is a directory's own one or its parent's, which nobody
+// makes, moves or removes.
+func (n *Name) Dots() bool {
+	last := strings.Trim(n.Last, "/")
+	return last == "." || last == ".."
+}
+
 // LedToBy says whether path, as this thread looks it up, is this entry, and leads
 // there by names alone: a magic link of /proc could lead elsewhere the next time.
 func (n *Name) LedToBy(path string) bool {
