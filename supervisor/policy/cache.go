@@ -10,7 +10,7 @@ import (
 )
 
 // Cache keeps compiled automata between runs. Keys are short texts that can be
-// file names. A value that was tampered with can change what is decided, so the
+// file names. What Get gives must never change: policies stand on it. A value that was tampered with can change what is decided, so the
 // cache must be as well guarded as the policy itself.
 type Cache interface {
 	Get(key string) ([]byte, bool)
@@ -35,9 +35,8 @@ func compileCached(rules []automaton.Rule, cache Cache) (*automaton.Automaton, e
 	}
 	key := rulesKey(rules)
 	if data, ok := cache.Get(key); ok {
-		var auto automaton.Automaton
-		if err := auto.UnmarshalBinary(data); err == nil && sameRules(auto.Rules(), rules) {
-			return &auto, nil
+		if auto, err := automaton.Load(data); err == nil && sameRules(auto.Rules(), rules) {
+			return auto, nil
 		}
 	}
 	auto, err := compile()

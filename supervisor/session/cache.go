@@ -24,8 +24,8 @@ type PolicyCache struct{ dir string }
 func (st *State) PolicyCache() *PolicyCache { return &PolicyCache{filepath.Join(st.Dir, cacheName)} }
 
 // Get is the value of a key. It is the file itself, mapped for as long as the
-// process lives, since it is decoded into other memory at once anyway. Files are
-// replaced and removed, never written to again.
+// process lives, as the policy's tables stand in it. Files are replaced and removed,
+// never written to again.
 func (c *PolicyCache) Get(key string) ([]byte, bool) {
 	if !isCacheKey(key) {
 		return nil, false

@@ -116,14 +116,14 @@ func (p *Programs) known(dir string) []string {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(-1) // what could be read
+	names, _ := f.Readdirnames(-1) // what could be read
 	var out []string
-	for _, e := range entries {
-		if !p.rules.KnownProgram(e.Name()) {
+	for _, name := range names {
+		if !p.rules.KnownProgram(name) {
 			continue
 		}
-		path := filepath.Join(dir, e.Name())
-		if e.Type()&fs.ModeSymlink != 0 {
+		path := filepath.Join(dir, name)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 			if path, err = filepath.EvalSymlinks(path); err != nil || !p.rules.KnownProgram(filepath.Base(path)) {
 				continue
 			}

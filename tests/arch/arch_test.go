@@ -216,8 +216,8 @@ func TestDoors(t *testing.T) {
 
 // unsafePackages alone may use unsafe; tests may, to build what they decode. Of
 // bpf it is the one raw call of loader.go, of tracer/ring the words that are shared
-// with the kernel.
-var unsafePackages = []string{"tracer/seccomp", "tracer/proc", "tracer/ring", "bpf"}
+// with the kernel, of tracer/automaton the numbers of a table that is mapped.
+var unsafePackages = []string{"tracer/seccomp", "tracer/proc", "tracer/ring", "tracer/automaton", "bpf"}
 
 func TestUnsafe(t *testing.T) {
 	for _, s := range sources(t) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unsafe"
 )
 
 // decodeTables reads the tables and checks every entry against its bound, and
@@ -15,8 +16,15 @@ func (a *Automaton) decodeTables(d *decoder, s sizes) error {
 			return fmt.Errorf("byte %d is of class %d of %d", b, c, s.classes)
 		}
 	}
-	a.next = make([]uint16, s.states*s.classes)
-	if highest := readUint16s(a.next, d.take(2*len(a.next))); int(highest) >= s.states {
+	raw := d.take(2 * s.states * s.classes)
+	if d.keep {
+		a.next = uint16sIn(raw)
+	}
+	if a.next == nil {
+		a.next = make([]uint16, s.states*s.classes)
+		copyUint16s(a.next, raw)
+	}
+	if highest := highestOf(a.next); int(highest) >= s.states {
 		return fmt.Errorf("transition to state %d of %d", highest, s.states)
 	}
 	for _, to := range a.next[:s.classes] {
@@ -73,19 +81,31 @@ func (a *Automaton) decodeRules(d *decoder, s sizes) error {
 	return nil
 }
 
-// readUint16s fills to from raw, which has as many numbers, and returns the
-// highest. Four are read at a time: the table is nearly all there is to load.
-func readUint16s(to []uint16, raw []byte) uint16 {
-	var a, b, c, d uint16
-	for len(to) >= 4 && len(raw) >= 8 {
-		w := binary.LittleEndian.Uint64(raw)
-		to[0], to[1], to[2], to[3] = uint16(w), uint16(w>>16), uint16(w>>32), uint16(w>>48)
-		a, b, c, d = max(a, to[0]), max(b, to[1]), max(c, to[2]), max(d, to[3])
-		to, raw = to[4:], raw[8:]
+// uint16sIn are the numbers in raw, in place; nil where this machine has them in
+// another order or not at such an address.
+func uint16sIn(raw []byte) []uint16 {
+	at := unsafe.Pointer(unsafe.SliceData(raw))
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 || uintptr(at)%unsafe.Alignof(uint16(0)) != 0 {
+		return nil
 	}
+	return unsafe.Slice((*uint16)(at), len(raw)/2)
+}
+
+func copyUint16s(to []uint16, raw []byte) {
 	for i := range to {
 		to[i] = binary.LittleEndian.Uint16(raw[2*i:])
-		a = max(a, to[i])
+	}
+}
+
+// highestOf is the highest number of a table, which is nearly all there is to load:
+// four are looked at in a step.
+func highestOf(table []uint16) uint16 {
+	var a, b, c, d uint16
+	for ; len(table) >= 4; table = table[4:] {
+		a, b, c, d = max(a, table[0]), max(b, table[1]), max(c, table[2]), max(d, table[3])
+	}
+	for _, v := range table {
+		a = max(a, v)
 	}
 	return max(a, b, c, d)
 }

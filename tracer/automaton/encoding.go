@@ -95,7 +95,7 @@ func (a *Automaton) MarshalBinary() ([]byte, error) {
 // keep compiled automata where only the policy's owner can write. After an error
 // the automaton is as before. It must not be called while others use a.
 func (a *Automaton) UnmarshalBinary(data []byte) error {
-	loaded, err := decode(data)
+	loaded, err := decode(data, false)
 	if err != nil {
 		return fmt.Errorf("load automaton: %w: %w", ErrFormat, err)
 	}
@@ -103,8 +103,22 @@ func (a *Automaton) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// decoder reads the sections of the binary form; sizes are checked before.
-type decoder struct{ data []byte }
+// Load is UnmarshalBinary without a copy: the automaton stands on data, which must
+// not change for as long as it is used, such as a file that is mapped.
+func Load(data []byte) (*Automaton, error) {
+	a, err := decode(data, true)
+	if err != nil {
+		return nil, fmt.Errorf("load automaton: %w: %w", ErrFormat, err)
+	}
+	return a, nil
+}
+
+// decoder reads the sections of the binary form; sizes are checked before. With keep
+// the tables may be where they are in data.
+type decoder struct {
+	data []byte
+	keep bool
+}
 
 func (d *decoder) u32() uint32 {
 	v := binary.LittleEndian.Uint32(d.data)
@@ -151,11 +165,11 @@ func (s sizes) check(have int) error {
 	return nil
 }
 
-func decode(data []byte) (*Automaton, error) {
+func decode(data []byte, keep bool) (*Automaton, error) {
 	if len(data) < headerSize+6*4 || string(data[:len(magic)]) != magic {
 		return nil, errors.New("magic does not match")
 	}
-	d := &decoder{data[len(magic):]}
+	d := &decoder{data: data[len(magic):], keep: keep}
 	if v := d.u32(); v != formatVersion {
 		return nil, fmt.Errorf("format version %d, want %d", v, formatVersion)
 	}

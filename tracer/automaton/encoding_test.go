@@ -20,18 +20,39 @@ func marshal(t testing.TB, a *automaton.Automaton) []byte {
 	return data
 }
 
+// loaders are the ways to load.
+var loaders = map[string]func(data []byte) (*automaton.Automaton, error){
+	"copied": func(data []byte) (*automaton.Automaton, error) {
+		data = slices.Clone(data)
+		var a automaton.Automaton
+		err := a.UnmarshalBinary(data)
+		clear(data) // which is the caller's again
+		return &a, err
+	},
+	"in place": automaton.Load,
+	"at an odd address": func(data []byte) (*automaton.Automaton, error) {
+		return automaton.Load(append(make([]byte, 1, 1+len(data)), data...)[1:])
+	},
+}
+
 func TestEncodingRoundTrip(t *testing.T) {
+	for name, load := range loaders {
+		t.Run(name, func(t *testing.T) { testRoundTrip(t, load) })
+	}
+}
+
+func testRoundTrip(t *testing.T, load func([]byte) (*automaton.Automaton, error)) {
 	for _, rules := range [][]automaton.Rule{nil, {{Glob: "/", Tie: -3, Group: -1}}, newMaker(3).rules(10), typicalRules(true)} {
 		a := compile(t, rules)
 		data := marshal(t, a)
-		var b automaton.Automaton
-		if err := b.UnmarshalBinary(data); err != nil {
+		b, err := load(data)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(a.Tables(), b.Tables()) || a.NumAccepts() != b.NumAccepts() {
 			t.Error("tables differ after a round trip")
 		}
-		if string(marshal(t, &b)) != string(data) {
+		if string(marshal(t, b)) != string(data) {
 			t.Error("bytes differ after a round trip")
 		}
 		if automaton.Fingerprint(b.Rules()) != automaton.Fingerprint(rules) {
@@ -97,8 +118,11 @@ func forge(data []byte) []byte {
 // exercise loads data and, if it loads, calls everything.
 func exercise(t testing.TB, data []byte) {
 	t.Helper()
-	var a automaton.Automaton
-	if a.UnmarshalBinary(data) != nil {
+	a, err := automaton.Load(data)
+	if copied := new(automaton.Automaton).UnmarshalBinary(data); (copied == nil) != (err == nil) {
+		t.Errorf("in place it gives %v, copied %v", err, copied)
+	}
+	if err != nil {
 		return
 	}
 	for _, p := range []string{"/", "/a/x/bc/d", "/c", "", "\xff/.."} {
@@ -108,5 +132,5 @@ func exercise(t testing.TB, data []byte) {
 	a.Hole("/a", func(class uint32) bool { return a.Winners(class) == nil })
 	a.NarrowsTo("/a", "/", func(x, y uint32) bool { return true })
 	a.Stats()
-	marshal(t, &a)
+	marshal(t, a)
 }

@@ -7,6 +7,7 @@ package early
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 
@@ -20,6 +21,7 @@ const SessionVariable = "REEVE_SESSION"
 const stateIs = "--state="
 
 func init() {
+	runtime.MemProfileRate = 0 // nobody asks for it, and a start pays for its tables
 	if !isRun(os.Args) {
 		return
 	}

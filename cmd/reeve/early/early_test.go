@@ -34,7 +34,7 @@ func TestIsRun(t *testing.T) {
 // are ready in the order of their paths, so that one more import may mean to wait
 // for a hundred packages.
 func TestImports(t *testing.T) {
-	known := []string{"errors", "os", "os/signal", "sync/atomic", "syscall", "github.com/reeve-audit/reeve/tracer/spawn/headstart"}
+	known := []string{"errors", "os", "os/signal", "runtime", "sync/atomic", "syscall", "github.com/reeve-audit/reeve/tracer/spawn/headstart"}
 	for _, file := range []string{"early.go", "../../../tracer/spawn/headstart/headstart.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		if err != nil {
