@@ -18,8 +18,8 @@ const plants = `plant() { mkdir -p "$(dirname "$1")" && printf '#!/bin/sh\ntouch
 var gitLeads = []struct{ name, stands, attack string }{
 	{"hooks linked", "rm -rf .git/hooks; mkdir githooks; ln -s ../githooks .git/hooks", "plant githooks/pre-commit"},
 	{"hooks linked, moved away", "rm -rf .git/hooks; mkdir -p a/hooks; ln -s ../a/hooks .git/hooks", "mv a b; plant a/hooks/pre-commit"},
-	{"hook linked", "mkdir s; echo '#!/bin/sh' > s/pc; chmod +x s/pc; ln -s ../../s/pc .git/hooks/pre-commit", "plant s/pc"},
-	{"hook linked twice", "mkdir s; printf '#!/bin/sh\n' > s/pc; chmod +x s/pc; ln -s pc s/l; ln -s ../../s/l .git/hooks/pre-commit", "plant x; mv x s/l"},
+	{"hook linked", "mkdir -p s .git/hooks; echo '#!/bin/sh' > s/pc; chmod +x s/pc; ln -s ../../s/pc .git/hooks/pre-commit", "plant s/pc"},
+	{"hook linked twice", "mkdir -p s .git/hooks; printf '#!/bin/sh\n' > s/pc; chmod +x s/pc; ln -s pc s/l; ln -s ../../s/l .git/hooks/pre-commit", "plant x; mv x s/l"},
 	{"settings included", "touch inc; git config include.path ../inc", "config inc"},
 	{"settings included on a condition", "touch inc; git config includeIf.gitdir:r/.path ../inc", "config inc"},
 	{"settings to be included", "git config include.path ../inc", "config inc"},
