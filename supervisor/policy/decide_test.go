@@ -34,9 +34,9 @@ func ask(text string) *event.Request {
 	case "write":
 		req.Access = event.AccessWrite
 	case "make":
-		req.Access, req.Object.Kind = event.AccessWrite|event.AccessCreate, event.ObjectMissing
+		req.Op, req.Access, req.Object.Kind = event.OpCreate, event.AccessWrite|event.AccessCreate, event.ObjectMissing
 	case "update":
-		req.Access, req.Object.Kind = event.AccessRead|event.AccessWrite|event.AccessCreate, event.ObjectMissing
+		req.Op, req.Access, req.Object.Kind = event.OpCreate, event.AccessRead|event.AccessWrite|event.AccessCreate, event.ObjectMissing
 	case "probe":
 		req.Access, req.Object.Kind = event.AccessRead, event.ObjectMissing
 	case "stat":

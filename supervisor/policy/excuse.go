@@ -80,7 +80,8 @@ func (t *target) bornHook() bool {
 }
 
 // bornConfig: git writes config.lock and renames it over config, where the
-// content is checked; it also tries out permission bits on config itself.
+// content is checked; it also tries out permission bits on config itself. libgit2
+// makes an empty config first, which guarded it stays.
 func (t *target) bornConfig() (excused, guarded bool) {
 	if strings.HasSuffix(t.path, ".lock") {
 		switch t.role {
@@ -94,6 +95,9 @@ func (t *target) bornConfig() (excused, guarded bool) {
 	switch t.role {
 	case roleRemove:
 		return true, false
+	case roleMake:
+		made := t.req.Op == event.OpCreate && t.missing
+		return made, made
 	case roleUse:
 		return t.req.Op == event.OpChmod || t.req.Op == event.OpChown || t.req.Op == event.OpUtime, false
 	case roleTo:

@@ -163,7 +163,7 @@ func (r *rule) explain(t *target, lv *LayerVerdict) {
 	if excused, guarded := t.excused(r); excused {
 		lv.Action, lv.Note = event.ActionAllow, "excepted: the file is new, or in a repository that the session made"
 		if guarded {
-			lv.Note += "; its content is checked"
+			lv.Note += "; its content is checked when it is moved there, and nothing else can write it"
 		}
 	}
 }

@@ -94,6 +94,10 @@ func TestOwnRepositoriesMove(t *testing.T) {
 			"mkdir " + ws + "/new/.git", "make " + ws + "/new/.git/config.lock", "rename " + ws + "/new/.git/config.lock " + ws + "/new/.git/config new",
 			"delete " + ws + "/new/.git/config", "delete " + ws + "/new/.git/",
 		},
+		"init by libgit2": {
+			"mkdir " + ws + "/new/.git", "make " + ws + "/new/.git/config", "make " + ws + "/new/.git/config.lock",
+			"rename " + ws + "/new/.git/config.lock " + ws + "/new/.git/config over",
+		},
 		"init below a standing one": {"mkdir " + ws + "/src/.git", "make " + ws + "/src/.git/hooks/x.sample"},
 		"a clone moved":             {"mkdir " + ws + "/c", "mkdir " + ws + "/c/.git", "rename " + ws + "/c/ " + ws + "/d new", "make " + ws + "/d/.git/config.lock"},
 		"its .git moved to a place without one": {

@@ -189,7 +189,8 @@ type Decision struct {
 	AskBorn bool
 	// GuardContent asks, with an allowed rename over a protected settings file,
 	// that the content be checked by Decider.CheckContent and moved as a fresh
-	// copy that no other descriptor can write to.
+	// copy that no other descriptor can write to; with the allowed making of one,
+	// that it be empty, and the task's descriptor cannot write to it.
 	GuardContent bool
 }
 
