@@ -69,3 +69,6 @@ var surfaceNames = []string{
 // familyNames are the socket families that a network table can open besides
 // unix, and TCP and UDP over IPv4 and IPv6.
 var familyNames = []string{"*", "netlink", "packet", "vsock", "alg", "raw", "icmp", "sctp", "mptcp", "can", "bluetooth"}
+
+// kernelFamilies lead to the kernel and no further: they need no network.
+var kernelFamilies = []string{"netlink", "alg"}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reeve-audit/reeve/tracer/event"
 )
@@ -26,6 +27,11 @@ func (p *Policy) checkNetwork() []Finding {
 				out = append(out, Finding{Warning, a.pos, a.text, "allows every address, metadata services among them"})
 			case a.action == event.ActionAsk:
 				out = append(out, Finding{Note, a.pos, a.text, "asks a person; without one (--ask deny) it is denied"})
+			}
+		}
+		for _, f := range n.families {
+			if !n.on() && !n.silent() && !slices.Contains(kernelFamilies, f) && f != "*" {
+				out = append(out, Finding{Warning, n.pos, "families " + f, "has no effect: the network is not enabled"})
 			}
 		}
 		if n.mode == "full" && len(n.domains) > 0 {

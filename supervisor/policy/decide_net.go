@@ -242,7 +242,8 @@ func (p *Policy) family(name string, errno syscall.Errno) event.Decision {
 		if n.silent() && n.families == nil {
 			continue
 		}
-		if !n.on() || !slices.Contains(n.families, name) && !slices.Contains(n.families, "*") {
+		named := slices.Contains(n.families, name) || slices.Contains(n.families, "*")
+		if !named || !n.on() && !slices.Contains(kernelFamilies, name) {
 			return p.deny(errno, "network.families", "sockets of this family or protocol are not for ordinary programs")
 		}
 	}

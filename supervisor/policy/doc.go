@@ -193,7 +193,8 @@
 //	local = "deny"           # loopback services that are not the session's own
 //	private = "deny"         # private networks; unset, they are as any other
 //	metadata = "deny"        # where clouds hand out credentials
-//	families = ["netlink"]   # besides unix, and TCP and UDP over IPv4 and IPv6
+//	families = ["netlink"]   # besides unix, and TCP and UDP over IPv4 and IPv6; netlink
+//	                         # and alg, which reach the kernel only, also without a network
 //	[permissions.project-edit.network.addresses]
 //	"192.0.2.0/24:443" = "allow"       # ADDR, ADDR/BITS, with or without :PORT, "*", "*:PORT"
 //	[permissions.project-edit.network.domains]

@@ -188,16 +188,23 @@ func (l *Learner) proposeSettings(p *Proposal) {
 		return
 	}
 	base := l.hosts[0].extended()
-	mode := "limited"
+	var mode string
 	if base.on() {
 		mode = base.reach()
 	} else {
 		opened := addresses
 		opened.add(&bound)
-		opened.add(&made)
-		p.line("network", "enabled", "true", &opened)
+		if !allIn(kernelFamilies, families) {
+			opened.add(&made)
+		}
+		if opened.Count > 0 {
+			p.line("network", "enabled", "true", &opened)
+			mode = "limited"
+		}
 	}
-	p.line("network", "mode", tomlString(mode), &Proof{})
+	if mode != "" {
+		p.line("network", "mode", tomlString(mode), &Proof{})
+	}
 	if len(binds) > 0 {
 		p.line("network", "bind", tomlString(binds[0]), &bound) // "any" comes before "loopback"
 	}
@@ -214,6 +221,10 @@ func (p *Policy) extended() *netLayer {
 		}
 	}
 	return &netLayer{network: noNetwork}
+}
+
+func allIn(known, names []string) bool {
+	return !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) })
 }
 
 func union(a, b []string) []string {

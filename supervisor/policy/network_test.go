@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -138,6 +139,34 @@ func TestSockets(t *testing.T) {
 				t.Errorf("%s: %+v: %s (%s), want %s", name, row.req.Object, outcome(d), d.Reason, want)
 			}
 		}
+	}
+}
+
+// TestKernelFamilies: what reaches the kernel only can be had without a network.
+func TestKernelFamilies(t *testing.T) {
+	p := load(t, "quiet", Source{Name: "q.toml", Layer: Session, Text: []byte(`
+[permissions.quiet]
+extends = ":workspace"
+network.families = ["netlink", "icmp"]
+`)})
+	for family, want := range map[int]string{syscall.AF_NETLINK: "ok", afALG: "address family not supported by protocol"} {
+		req := &event.Request{Op: event.OpSocket, Object: event.Object{Kind: event.ObjectAddr, Family: uint16(family), Proto: "netlink"}}
+		if d := p.Decide(req); outcome(d) != want {
+			t.Errorf("family %d: %s, want %s", family, outcome(d), want)
+		}
+	}
+	ping := &event.Request{Op: event.OpSocket, Object: event.Object{Kind: event.ObjectAddr, Family: syscall.AF_INET, Proto: "icmp"}}
+	if d := p.Decide(ping); d.Action == event.ActionAllow {
+		t.Error("a ping is allowed without a network")
+	}
+	var said []string
+	for _, f := range p.Check() {
+		if f.Severity == Warning {
+			said = append(said, f.Rule)
+		}
+	}
+	if want := []string{"families icmp"}; !slices.Equal(said, want) {
+		t.Errorf("warnings about %q, want %q", said, want)
 	}
 }
 
