@@ -50,7 +50,7 @@ func (r *ownRule) describe() string {
 	for _, s := range r.rule.Subs {
 		subs = append(subs, strings.Join(s, " "))
 	}
-	parts = append(parts, strings.Join(subs, "|"), strings.Join(r.rule.Flags, "|"), strings.Join(r.rule.Also, "|"), patternText(r.rule.Operands), patternText(r.rule.Last), strings.Join(r.rule.Values, "|"), patternText(r.rule.Texts))
+	parts = append(parts, strings.Join(subs, "|"), strings.Join(r.rule.Flags, "|"), strings.Join(r.rule.Also, "|"), patternText(r.rule.Operands), patternText(r.rule.Last), patternText(r.rule.Further), patternText(r.rule.Behind), strings.Join(r.rule.Values, "|"), patternText(r.rule.Texts))
 	for _, not := range slices.Concat(r.rule.Unless, r.rule.UnlessBy, []string{patternText(r.rule.UnlessOperands), patternText(r.rule.UnlessTexts)}) {
 		if not != "" {
 			parts = append(parts, "not "+not)
@@ -116,7 +116,7 @@ func (p *Policy) checkCommands() []Finding {
 					add(Note, "%s is %s here: the rule is about all that go by its names, whatever their version", name, c)
 				}
 			}
-			plain := len(r.rule.Subs)+len(r.rule.Flags)+len(r.rule.Operands)+len(r.rule.Texts) == 0 && r.rule.Exact == nil
+			plain := len(r.rule.Subs)+len(r.rule.Flags)+len(r.rule.Operands)+len(r.rule.Last)+len(r.rule.Further)+len(r.rule.Behind)+len(r.rule.Texts) == 0 && r.rule.Exact == nil
 			if r.action == event.ActionAllow && plain {
 				add(Warning, "allows whatever %s is told, also what belongs to a class that asks", strings.Join(r.written, ", "))
 			}

@@ -122,16 +122,17 @@
 //
 // A rule of one's own names program, and any of: sub; flags and also, of each of
 // which one option must be there; unless and unless_operands, of which none may;
-// operands, and last for the last of them; values with texts, options of which one must have a value like one of
-// the texts, and unless_texts; unless_by, programs that may do it as a part of what
-// they do. Operands and texts are words, which may end in "*", or kinds, also behind
-// a beginning ("of=:device"):
+// operands, last for the last of them, further for those after the first, and behind
+// for those behind "--"; values with texts, options of which one must have a value
+// like one of the texts, and unless_texts; unless_by, programs that may do it as a
+// part of what they do. Operands and texts are words, which may end in "*", or kinds,
+// also behind a beginning ("of=:device"):
 //
 //	:any       any word                       :device    a device that holds data
 //	:kept      a path in no scratch folder    :remote    host:path, scheme://host
 //	:outside   … and in no workspace          :forced    +ref         :deleting  :ref
 //	:root      a workspace, or above it       :sql       DROP, TRUNCATE, DELETE without WHERE
-//	:artifact  what a build makes: *.o
+//	:artifact  what a build makes: *.o        :pathspec  a path by its form: ./x, x/, *, x.go
 //
 // A rule with argv is about one command and nothing beside it: program is then the
 // absolute path of the file behind all links, argv all words with the program's name
@@ -163,6 +164,10 @@
 // linked to where it is scratch counts, a directory as many. It is a net and no wall:
 // what goes slowly, and what is done to a file that was opened to append to, does not
 // count.
+//
+// What git writes over in the work tree asks: checkout of paths, restore, reset --hard,
+// clean -f. A plain word ("git checkout src") git takes for a branch when there is one,
+// and else for a path; here it is taken for a branch, unless its form is that of a file.
 //
 // What this cannot see: commands that a program does not run as a program, such as
 // the built-in ones of busybox's shell, perl -e unlink, SQL on standard input, and

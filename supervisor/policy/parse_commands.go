@@ -90,7 +90,7 @@ func parseRule(s *section, class command.Class) (*command.Rule, bool) {
 	}
 	r.Flags, r.Also, r.Unless, r.Values = s.options("flags"), s.options("also"), s.options("unless"), s.options("values")
 	r.Operands, r.UnlessOperands = s.patterns("operands"), s.patterns("unless_operands")
-	r.Last = s.patterns("last")
+	r.Last, r.Further, r.Behind = s.patterns("last"), s.patterns("further"), s.patterns("behind")
 	r.Texts, r.UnlessTexts = s.patterns("texts"), s.patterns("unless_texts")
 	if len(r.Values) == 0 && len(r.Texts)+len(r.UnlessTexts) > 0 || len(r.Values) > 0 && len(r.Texts)+len(r.UnlessTexts) == 0 {
 		s.faults.add(s.table.pos, `values = ["-c"] and texts = [":sql"] say which option's value is looked at, and for what`, "a rule of %s has only one of values and texts", s.what)

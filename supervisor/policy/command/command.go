@@ -92,8 +92,9 @@ type Rule struct {
 	// of which none may be. "--name=value" is about the value too.
 	Flags, Also, Unless []string
 	// Operands are what one operand must look like, Last what the last one must,
+	// Further what one after the first must, Behind what one behind "--" must,
 	// UnlessOperands what none may.
-	Operands, Last, UnlessOperands []Pattern
+	Operands, Last, Further, Behind, UnlessOperands []Pattern
 	// Values are options of which one must have a value like one of Texts, and of
 	// which none may have one like UnlessTexts.
 	Values             []string

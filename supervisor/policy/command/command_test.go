@@ -117,3 +117,17 @@ func TestIdentify(t *testing.T) {
 		}
 	}
 }
+
+// TestPathspec: what git takes for a branch or a path, by its form.
+func TestPathspec(t *testing.T) {
+	for word, want := range map[string]bool{
+		".": true, "..": true, "./x": true, "../x": true, "/x": true, "src/": true, ":/": true, ":(top)x": true, ":!x": true, "*": true, "src/*": true, "x?": true,
+		".github": true, "main.go": true, "src/main.go": true, "a/Cargo.TOML": true, "sha256.go": true, "a.b.tar": true, `a\b`: true, "topic/next.js": true,
+		"": false, "-": false, "@": false, "main": false, "src": false, "topic/x": false, "HEAD~1": false, "HEAD^": false, "HEAD^{/fix.*}": false, "main@{1.day.ago}": false,
+		"v1.2": false, "1.x": false, "release-2.X": false, "v1.0.rc1": false, "v1.0-rc.1": false, "main...topic": false, "lodash-4.17.21": false, "x.": false, "a.b/c": false,
+	} {
+		if got := pathspec(word); got != want {
+			t.Errorf("%q: %v", word, got)
+		}
+	}
+}

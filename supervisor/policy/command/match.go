@@ -194,6 +194,9 @@ func (id *Identity) operand(operands []operand, r *Rule, places *Places) bool {
 	if n := len(operands); len(r.Last) > 0 && (n == 0 || !matchAny(r.Last, operands[n-1].text, id.call.Cwd, places)) {
 		return false
 	}
+	if !further(operands, r, id.call.Cwd, places) {
+		return false
+	}
 	if len(r.Operands) == 0 {
 		return true
 	}
@@ -206,6 +209,17 @@ func (id *Identity) operand(operands []operand, r *Rule, places *Places) bool {
 		}
 	}
 	return false
+}
+
+// further reports whether operands meet what a rule says of those after the first,
+// and of those behind "--".
+func further(operands []operand, r *Rule, cwd string, places *Places) bool {
+	after, behind := len(r.Further) == 0, len(r.Behind) == 0
+	for i, o := range operands {
+		after = after || i > 0 && matchAny(r.Further, o.text, cwd, places)
+		behind = behind || o.behind && matchAny(r.Behind, o.text, cwd, places)
+	}
+	return after && behind
 }
 
 func (id *Identity) value(l *line, r *Rule, places *Places) bool {

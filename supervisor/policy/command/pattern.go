@@ -24,6 +24,7 @@ var Kinds = map[string]string{
 	":remote":   "a place on another machine: host:path, scheme://host",
 	":forced":   "a refspec that overwrites: +ref",
 	":deleting": "a refspec that deletes: :ref",
+	":pathspec": "a path by its form, which can be no name of a branch: ./x, x/, *.x, x.go",
 	":sql":      "SQL that drops or empties tables",
 	":artifact": "the name of what a build makes: *.o",
 }
@@ -85,6 +86,8 @@ func (p *Pattern) match(word, cwd string, places *Places) bool {
 		return len(word) > 1 && word[0] == '+'
 	case ":deleting":
 		return len(word) > 1 && word[0] == ':' || len(word) > 2 && word[:2] == "+:"
+	case ":pathspec":
+		return pathspec(word)
 	case ":sql":
 		return destroys(word)
 	case ":artifact":

@@ -16,8 +16,9 @@ type option struct {
 // operand is a word that is no option. One that follows an option of which it is
 // not known whether it takes a value may be that value.
 type operand struct {
-	text  string
-	maybe bool
+	text   string
+	maybe  bool
+	behind bool // "--" stands before it
 }
 
 // read reads the words behind a program's name.
@@ -49,7 +50,7 @@ func (p *Program) read(args []string) *line {
 			if s, ok := p.Subs[w]; ok && sub == nil {
 				sub = s
 			}
-			l.operands = append(l.operands, operand{w, unsure})
+			l.operands = append(l.operands, operand{text: w, maybe: unsure})
 			unsure = false
 		}
 	}
@@ -58,7 +59,7 @@ func (p *Program) read(args []string) *line {
 
 func (l *line) rest(words []string) {
 	for _, w := range words {
-		l.operands = append(l.operands, operand{text: w})
+		l.operands = append(l.operands, operand{text: w, behind: true})
 	}
 }
 
