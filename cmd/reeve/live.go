@@ -343,6 +343,9 @@ func (l *live) storeURL() string {
 	return l.state.StoreURL()
 }
 
+// nodeName is what a machine calls itself.
+func nodeName(un *unix.Utsname) string { return unix.ByteSliceToString(un.Nodename[:]) }
+
 // begin writes the manifest and records the session's start.
 func (l *live) begin(tap *tap) (session.Manifest, error) {
 	var un unix.Utsname
@@ -352,7 +355,7 @@ func (l *live) begin(tap *tap) (session.Manifest, error) {
 	m := session.Manifest{
 		Version: session.ManifestVersion, Session: l.session.ID, Parent: l.parent, Started: time.Now().UTC(),
 		Argv: session.Texts(l.opts.argv), Cwd: session.Text(l.cwd), User: l.user.Name, UID: l.user.UID, GID: l.user.GID,
-		Host: unix.ByteSliceToString(un.Nodename[:]), Kernel: unix.ByteSliceToString(un.Release[:]),
+		Host: nodeName(&un), Kernel: unix.ByteSliceToString(un.Release[:]),
 		Arch: unix.ByteSliceToString(un.Machine[:]), Reeve: buildVersion(), PID: os.Getpid(),
 		Profile: l.policy.Name(), PolicyDigest: l.digest(), PolicyFiles: session.Texts(l.files),
 		Engine: l.engine, Gaps: l.plan.Gaps, TempDir: l.session.TempDir,

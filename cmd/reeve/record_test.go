@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/pipeline"
 	"github.com/reeve-audit/reeve/pipeline/bus"
@@ -85,15 +87,48 @@ func sampleTape(id string) *tape {
 	return t
 }
 
-// scriptRecord is `record ID [stored|crashed|cut]`: it records the sample session
+// settle makes the session one of this machine and of a state, with its manifest there.
+func (t *tape) settle(st *session.State) error {
+	var un unix.Utsname
+	if err := unix.Uname(&un); err != nil {
+		return err
+	}
+	last := &t.events[len(t.events)-1]
+	last.ExitCode = 3
+	ended, status := last.Time.Add(time.Second), 3
+	m := session.Manifest{
+		Version: session.ManifestVersion, Session: t.session, Started: tapeStart, Host: nodeName(&un), Engine: "unotify",
+		Basis: session.NewBasis("", nil, policy.Host{StateDir: st.Dir}),
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	t.events[0].Detail = string(text)
+	m.Ended, m.Status = &ended, &status
+	if text, err = json.Marshal(m); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(st.SessionDir(t.session), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(st.SessionDir(t.session), "manifest.json"), text, 0o600)
+}
+
+// scriptRecord is `record ID [stored|crashed|cut|here]`: it records the sample session
 // into the script's state; crashed leaves it in the stream of a session whose
-// reeve died, cut leaves out its end.
+// reeve died, cut leaves out its end, here makes it one of this machine.
 func scriptRecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
-		ts.Fatalf("usage: record ID [stored|crashed|cut]")
+		ts.Fatalf("usage: record ID [stored|crashed|cut|here]")
 	}
 	how := strings.Join(args[1:], "")
 	t := sampleTape(args[0])
+	st, err := session.OpenState(ts.Getenv("REEVE_STATE"))
+	ts.Check(err)
+	if how == "here" {
+		ts.Check(t.settle(st))
+	}
 	if how == "cut" {
 		t.events = t.events[:len(t.events)-1]
 	}
@@ -104,8 +139,6 @@ func scriptRecord(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 	batch := event.Batch{Session: t.session, First: 1, Last: uint64(len(t.events)), Events: t.events}
-	st, err := session.OpenState(ts.Getenv("REEVE_STATE"))
-	ts.Check(err)
 	if how == "crashed" {
 		ts.Check(leaveInStream(st, &batch))
 		return

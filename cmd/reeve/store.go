@@ -80,6 +80,7 @@ func checkTargets(store, nats string) error {
 type records struct {
 	state *session.State
 	storage.Store
+	elsewhere bool // the store is not the state's own
 }
 
 // openRecords opens the state and the store of a verb, after it has stored what
@@ -100,7 +101,7 @@ func openRecords(c *cli.Context) (*records, error) {
 	if err := prune(c.Context, st, own, time.Now()); err != nil {
 		say(c.App.ErrWriter, fmt.Errorf("forget old sessions: %w", err))
 	}
-	r := &records{st, own}
+	r := &records{state: st, Store: own}
 	if address := c.String("store"); address != "" {
 		if err := own.Close(); err != nil {
 			return nil, err
@@ -108,6 +109,7 @@ func openRecords(c *cli.Context) (*records, error) {
 		if r.Store, err = openStore(address); err != nil {
 			return nil, err
 		}
+		r.elsewhere = address != st.StoreURL()
 	}
 	return r, nil
 }

@@ -23,6 +23,9 @@ not fit, and names it. What the chain alone cannot show is that the newest recor
 cut off, or that somebody recomputed all of it: for that, keep the head that is printed
 at another place, and compare with --head.
 
+What stands beside the records is held against them: the store's summary, and the manifest
+in the session's directory. Of a session of this machine and state directory it must be there.
+
    reeve verify last
    reeve verify session.reeve
    reeve verify 01J9ZS7W8N --head 5f0c…`,
@@ -85,17 +88,22 @@ func verifyAll(c *cli.Context) (err error) {
 
 func verifyOne(c *cli.Context, r *recording) (ok bool, err error) {
 	var sum storage.Session
+	var end *event.Event
 	report := replay.Verify(r.ID, r.LastSeq, func(yield func(event.Event, error) bool) {
 		for e, err := range r.events(c) {
 			if err == nil {
 				sum.Add(&e)
+				if e.Kind == event.KindSession && e.Op == event.OpEnd {
+					last := e
+					end = &last
+				}
 			}
 			if !yield(e, err) {
 				return
 			}
 		}
 	})
-	r.beside(&sum, &report)
+	r.beside(&sum, end, &report)
 	if head := strings.ToLower(c.String("head")); head != "" && head != report.Head {
 		report.Problems = append(report.Problems, replay.Problem{
 			Fault: replay.FaultAltered, Seq: report.LastSeq, Last: report.LastSeq, Detail: "the head is another one than the one given",
@@ -117,11 +125,14 @@ func verifyOne(c *cli.Context, r *recording) (ok bool, err error) {
 
 func printReport(w io.Writer, colours ink, r *replay.Report) {
 	for _, p := range r.Problems {
-		place := fmt.Sprintf("seq %d", p.Seq)
-		if p.Last > p.Seq {
-			place = fmt.Sprintf("seq %d to %d", p.Seq, p.Last)
+		var place string
+		switch {
+		case p.Last > p.Seq:
+			place = fmt.Sprintf("seq %d to %d ", p.Seq, p.Last)
+		case p.Seq > 0:
+			place = fmt.Sprintf("seq %d ", p.Seq)
 		}
-		fmt.Fprintf(w, "%s: %s %s: %s\n", r.Session, place, colours.paint(red, string(p.Fault)), sanitize(p.Detail))
+		fmt.Fprintf(w, "%s: %s%s: %s\n", r.Session, place, colours.paint(red, string(p.Fault)), sanitize(p.Detail))
 	}
 	if r.More > 0 {
 		fmt.Fprintf(w, "%s: %d more problems\n", r.Session, r.More)

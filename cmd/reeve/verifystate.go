@@ -7,16 +7,23 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/storage"
 	"github.com/reeve-audit/reeve/storage/replay"
 	"github.com/reeve-audit/reeve/supervisor/session"
+	"github.com/reeve-audit/reeve/tracer/event"
 )
 
 // beside holds what stands beside the records, and is in no chain, against them: the
 // store's summary and the manifest in the session's directory. sum is what the records
 // come to. A session that runs still has more records than its summary knew.
-func (r *recording) beside(sum *storage.Session, report *replay.Report) {
+//
+// end is the record of the session's end, nil without one.
+func (r *recording) beside(sum *storage.Session, end *event.Event, report *replay.Report) {
 	if r.store == nil {
 		return
 	}
@@ -41,7 +48,18 @@ func (r *recording) beside(sum *storage.Session, report *replay.Report) {
 			altered(report.LastSeq, "the store's summary states other times, or another end, than the records")
 		}
 	}
-	if !here || sum.Detail == "" {
+	if !here {
+		if text := r.gone(sum.Detail, time.Now()); text != "" {
+			report.Problems = append(report.Problems, replay.Problem{Fault: replay.FaultMissing, Detail: text})
+		}
+		return
+	}
+	if err == nil && own.Ended != nil && end != nil {
+		for _, text := range otherEnd(&own, end) {
+			altered(end.Seq, "%s", text)
+		}
+	}
+	if sum.Detail == "" {
 		return
 	}
 	if err != nil {
@@ -51,6 +69,56 @@ func (r *recording) beside(sum *storage.Session, report *replay.Report) {
 	for _, name := range differing(own, sum.Detail) {
 		altered(1, "the manifest in the session's directory has another %q than the first record", name)
 	}
+}
+
+// gone says what is not there of a session without a manifest, "" when none has to be:
+// a session of another machine or another state directory, whose records were collected
+// here, has none, and of one whose records are in another store the directory is
+// forgotten in time, see [prune].
+func (r *recording) gone(detail string, now time.Time) string {
+	state := r.store.state
+	var first session.Manifest
+	if err := json.Unmarshal([]byte(detail), &first); err != nil || !isHere(first.Host) {
+		return ""
+	}
+	dir, known := first.Basis.StateDir()
+	id, err := ulid.ParseStrict(r.ID)
+	if known && dir != state.Dir || err != nil || r.store.elsewhere && now.Sub(id.Timestamp()) >= keepAge {
+		return ""
+	}
+	if _, err := os.Lstat(state.SessionDir(r.ID)); err == nil {
+		return "manifest.json is not in the session's directory any more, and was written before the first record"
+	}
+	return "the session's directory is not in the state directory any more, and its records are here still: `reeve sessions rm` takes both"
+}
+
+// isHere reports whether a session's host is this machine.
+func isHere(host string) bool {
+	var un unix.Utsname
+	return unix.Uname(&un) == nil && host == nodeName(&un)
+}
+
+// otherEnd says where a manifest has another end than the record of it. One that states
+// no end is none: the session's reeve may have died before it wrote it.
+func otherEnd(own *session.Manifest, end *event.Event) (differ []string) {
+	const clocks = time.Minute // between the two a clock may have been set
+	if own.Ended.Before(end.Time.Add(-clocks)) {
+		differ = append(differ, fmt.Sprintf("the manifest says that the session ended at %s, the record of its end is of %s",
+			own.Ended.Format(time.RFC3339), end.Time.UTC().Format(time.RFC3339)))
+	}
+	want := int(end.ExitCode)
+	if end.ExitSignal != 0 {
+		want = 128 + int(end.ExitSignal)
+	}
+	switch {
+	case own.Status == nil && end.Reason == "": // with a reason nobody may have known it
+		differ = append(differ, fmt.Sprintf("the manifest says no exit status, the record of the end says %d", want))
+	case own.Status == nil, *own.Status == want:
+	case end.ExitSignal != 0 && *own.Status >= statusReeve && *own.Status <= statusNotFound: // killed, and reeve failed
+	default:
+		differ = append(differ, fmt.Sprintf("the manifest says exit status %d, the record of the end says %d", *own.Status, want))
+	}
+	return differ
 }
 
 // differing names the fields in which a manifest is not what a first record says, but

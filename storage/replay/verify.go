@@ -33,7 +33,8 @@ const (
 type Problem struct {
 	Fault Fault `json:"fault"`
 	// Seq is the record; Last is not equal only for a run of missing ones. For
-	// an unreadable record, Seq is the first that could not be read.
+	// an unreadable record, Seq is the first that could not be read. Both are 0
+	// for what is no record but belongs to the session.
 	Seq  uint64 `json:"seq"`
 	Last uint64 `json:"last"`
 	// Detail explains, for a person.

@@ -106,6 +106,14 @@ func (b *Basis) Sources() ([]policy.Source, error) {
 	return out, nil
 }
 
+// StateDir is the state directory that the session belongs to, where the basis has it.
+func (b *Basis) StateDir() (dir string, known bool) {
+	if b == nil || b.Host == nil {
+		return "", false
+	}
+	return string(b.Host.StateDir), b.Host.StateDir != ""
+}
+
 // Facts is what the session's policy knew of its host.
 func (b *Basis) Facts() policy.Host {
 	h := b.Host
