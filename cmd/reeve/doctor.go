@@ -133,11 +133,13 @@ func (d *diagnosis) print(w io.Writer, colours ink) {
 	for _, r := range d.Probes {
 		width = max(width, len(r.Name))
 	}
+	page := columns(w)
 	for _, r := range d.Probes {
 		s := stateWords[r.State]
-		fmt.Fprintf(w, "  %s  %s  %s\n", colours.paint(s.colour, pad(s.word, 7)), pad(r.Name, width), sanitize(r.Reason))
+		at := len("  unknown  ") + width + len("  ")
+		fmt.Fprintf(w, "  %s  %s  %s\n", colours.paint(s.colour, pad(s.word, 7)), pad(r.Name, width), hang(sanitize(r.Reason), at, page))
 		if r.State != probe.Yes && r.Hint != "" {
-			fmt.Fprintf(w, "           %s  %s\n", pad("", width), colours.paint(faint, "hint: "+sanitize(r.Hint)))
+			fmt.Fprintf(w, "%s%s\n", pad("", at), colours.paint(faint, hang("hint: "+sanitize(r.Hint), at, page)))
 		}
 	}
 	fmt.Fprintln(w)
@@ -148,11 +150,16 @@ func (d *diagnosis) print(w io.Writer, colours ink) {
 		fmt.Fprintf(w, "\n`reeve run` uses %s. What it cannot hold here:\n", colours.paint(bold, d.Engine))
 	}
 	for _, g := range d.Gaps {
-		rows := ""
-		if len(g.Rows) > 0 {
-			rows = colours.paint(faint, " ("+strings.Join(g.Rows, " ")+")")
+		rows := strings.Join(g.Rows, " ")
+		if rows != "" {
+			rows = " (" + rows + ")"
 		}
-		fmt.Fprintf(w, "  %s%s\n", g.What, rows)
+		text := hang(g.What+rows, len("    "), page)
+		what := len(text)
+		if rows != "" {
+			what = strings.LastIndexByte(text, '(')
+		}
+		fmt.Fprintf(w, "  - %s%s\n", text[:what], colours.paint(faint, text[what:]))
 	}
 }
 
@@ -164,5 +171,7 @@ func (d *diagnosis) printEngine(w io.Writer, colours ink, e probe.Engine) {
 			why = "without: " + strings.Join(e.Weaker, "; ")
 		}
 	}
-	fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %s  engine %s  %s", word, pad(e.Name, 14), sanitize(why)), " "))
+	start := fmt.Sprintf("  %s  engine %s  ", word, pad(e.Name, 14))
+	why = hang(sanitize(why), len("  missing  engine unotify (root)  "), columns(w))
+	fmt.Fprintln(w, strings.TrimRight(start+why, " "))
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/reeve-audit/reeve/storage"
@@ -20,7 +22,9 @@ func (r *records) find(ctx context.Context, name string) (storage.Session, error
 		if name == "last" {
 			hint = "there is none yet: reeve run -- COMMAND makes one"
 		}
-		return s, withHint(err, hint)
+		rest := strings.TrimPrefix(err.Error(), storage.ErrNoSession.Error())
+		rest = strings.Replace(rest, strconv.Quote(word), strconv.Quote(name), 1) // as it was typed
+		return s, withHint(fmt.Errorf("%w%s", storage.ErrNoSession, rest), hint)
 	}
 	return s, err
 }

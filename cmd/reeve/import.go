@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -39,7 +40,7 @@ for secret files and protected configuration are never made.
    agentsh       a policy in YAML
 
 Ends with 0 if everything is exact, 3 if something became stricter, 4 if something is not
-held, 1 for an error.
+held, 1 for an error, 2 for a command line that is none.
 
    reeve policy import --from claude-code -o claude.toml ~/.claude/settings.json
    reeve policy check claude.toml`,
@@ -49,8 +50,11 @@ held, 1 for an error.
 			workspaceFlag(),
 		},
 		Action: func(c *cli.Context) error {
-			if c.String("from") == "" {
-				return withHint(usageErrorf("import: --from is missing"), "--from "+strings.Join(policy.ImportFormats(), ", "))
+			switch from, known := c.String("from"), policy.ImportFormats(); {
+			case from == "":
+				return withHint(usageErrorf("import: --from is missing"), "--from "+strings.Join(known, ", "))
+			case !slices.Contains(known, from):
+				return withHint(usageErrorf("import: --from %s: no tool of that name is known", quote(from)), "--from "+strings.Join(known, ", "))
 			}
 			file, err := oneArg(c, "", "a file")
 			if err != nil {

@@ -213,10 +213,28 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// handlingTexts say what the words of a plan mean, in the order of its legend.
+var handlingTexts = []struct {
+	handling gate.Handling
+	text     string
+}{
+	{gate.Continue, "reeve judges the call and lets the kernel make it, which holds to the policy by itself but for the gaps"},
+	{gate.Perform, "reeve judges the call, and makes it in the task's place, on the very object that was judged"},
+	{gate.Hook, "the kernel judges the call by the same policy, and records it; what it cannot judge alone is performed"},
+	{gate.Refuse, "the call fails, whatever it is about, and that is recorded"},
+	{gate.Untrapped, "reeve is not asked: the policy says nothing of these calls, or the kernel alone holds to it"},
+}
+
 func printPlan(w io.Writer, plan *tracer.Plan) {
 	fmt.Fprintln(w, "\nplan")
 	for class, handling := range plan.Handling {
 		fmt.Fprintf(w, "  %-9s %s\n", gate.Class(class), handling)
+	}
+	fmt.Fprintln(w)
+	for _, h := range handlingTexts {
+		if slices.Contains(plan.Handling[:], h.handling) {
+			fmt.Fprintf(w, "  %-9s = %s\n", h.handling, h.text)
+		}
 	}
 	for _, gap := range plan.Gaps {
 		fmt.Fprintf(w, "gap: %s\n", sanitize(gap))

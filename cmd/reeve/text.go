@@ -156,3 +156,41 @@ func pad(text string, width int) string {
 	}
 	return text
 }
+
+// plainColumns is how wide text is that goes to no terminal.
+const plainColumns = 100
+
+// columns is how wide text for w may be.
+func columns(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return plainColumns
+}
+
+// hang breaks text that begins at column indent between words, so that it ends before
+// column width, with the same indent for what follows. A word that is too long stays
+// whole, and a narrow page still gets some words a line.
+func hang(text string, indent, width int) string {
+	const least = 30
+	var b strings.Builder
+	room := max(width-indent, least)
+	used := 0
+	for i, word := range strings.Split(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+n > room:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}

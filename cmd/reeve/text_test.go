@@ -109,3 +109,23 @@ func TestInkOnTerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestHang(t *testing.T) {
+	for _, c := range []struct {
+		text          string
+		indent, width int
+		want          string
+	}{
+		{"", 4, 80, ""},
+		{"one two", 4, 80, "one two"},
+		{"a line of exactly thirty signs", 2, 32, "a line of exactly thirty signs"},
+		{"a line of exactly thirty signs!", 2, 32, "a line of exactly thirty\n  signs!"},
+		{"ä line öf exactly thirty signs", 2, 32, "ä line öf exactly thirty signs"},
+		{"a page too narrow for its indent has some", 40, 20, "a page too narrow for its\n" + strings.Repeat(" ", 40) + "indent has some"},
+		{"a /path/that/is/much/longer/than/a/line/of/thirty b", 1, 31, "a\n /path/that/is/much/longer/than/a/line/of/thirty\n b"},
+	} {
+		if got := hang(c.text, c.indent, c.width); got != c.want {
+			t.Errorf("%q in %d: %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}
