@@ -19,7 +19,7 @@ func importAgentsh(im *importer) {
 			im.name = name
 		}
 	}
-	root.about(FidelityExact, "is for people", "version", "description")
+	root.about(FidelityExact, "is a text for people: nothing depends on it", "version", "description")
 	im.startable()
 	im.say(FidelityExact, Pos{}, "", "what programs cannot start without (:minimal) is readable, and the session has a private place for temporary files")
 	im.agentshFiles(root.tables("file_rules"))
@@ -62,13 +62,13 @@ func (im *importer) agentshRule(r *reading) agentshRule {
 	case "deny":
 	case "soft_delete":
 		out.action = event.ActionAsk
-		im.say(FidelityStricter, pos, out.what, "soft_delete asks: nothing is kept of what is deleted")
+		im.say(FidelityStricter, pos, out.what, "soft_delete becomes ask: reeve keeps no copy of what is deleted")
 	case "redirect", "absorb":
-		im.say(FidelityStricter, pos, out.what, "%s is a denial: nothing is changed on its way", decision)
+		im.say(FidelityStricter, pos, out.what, "%s becomes deny: reeve runs nothing else in its place", decision)
 	default:
 		im.say(FidelityStricter, pos, out.what, "the decision %q is not known: denied", decision)
 	}
-	r.about(FidelityExact, "is for people", "description", "message")
+	r.about(FidelityExact, "is a text for people: nothing depends on it", "description", "message")
 	r.about(FidelityExact, "the session's own deadline for questions holds", "timeout")
 	r.about(FidelityExact, "belongs to a decision that is a denial here", "redirect_to", "preserve_tree", "fallback")
 	return out
@@ -87,7 +87,7 @@ func (im *importer) agentshSockets(list []*reading) {
 				im.say(worse(rule.action), s.pos, what, "is an abstract socket: only the session's own are reached")
 			case !ok:
 			case rule.action == event.ActionAllow && len(ops) > 0 && !hasText(ops, "connect", "*"):
-				im.say(FidelityExact, s.pos, what, "needs no rule: sockets are made where files may be")
+				im.say(FidelityExact, s.pos, what, "no rule is written: sockets are made where files may be")
 			default:
 				earlier := false
 				for _, was := range im.net().sockets {
@@ -134,7 +134,7 @@ func (im *importer) agentshSignals(list []*reading) {
 		kind, _ := target.str("type")
 		target.about(FidelityExact, "is part of the target", "pattern", "min", "max")
 		target.rest()
-		r.about(FidelityExact, "is not told apart", "signals")
+		r.about(FidelityExact, "all signals are treated alike here", "signals")
 		outside := kind == "external" || kind == "system" || kind == "user" || kind == "parent"
 		switch {
 		case outside && rule.action == event.ActionDeny, !outside && kind != "process" && kind != "pid_range" && rule.action == event.ActionAllow:
@@ -163,7 +163,7 @@ func (im *importer) agentshLimits(r *reading) {
 			im.say(FidelityOpen, pos, r.path("session_timeout"), "%q is no time", wall)
 		}
 	}
-	r.about(FidelityOpen, "is not limited here", "memory_swap_max_mb", "cpu_quota_percent", "disk_read_bps_max", "disk_write_bps_max", "net_bandwidth_mbps", "command_timeout", "idle_timeout")
+	r.about(FidelityOpen, "reeve has no such limit: nothing stands for it", "memory_swap_max_mb", "cpu_quota_percent", "disk_read_bps_max", "disk_write_bps_max", "net_bandwidth_mbps", "command_timeout", "idle_timeout")
 	r.rest()
 }
 
@@ -186,7 +186,7 @@ func (im *importer) agentshEnv(r *reading) {
 		im.env.inherit = []string{"*"}
 	}
 	im.env.deny = append(im.env.deny, ":secrets")
-	r.about(FidelityOpen, "is not limited here", "max_bytes", "max_keys")
+	r.about(FidelityOpen, "reeve has no such limit: nothing stands for it", "max_bytes", "max_keys")
 	r.about(FidelityExact, "is about a library of agentsh's", "block_iteration")
 	r.rest()
 }

@@ -44,7 +44,7 @@ func (im *importer) agentshFiles(list []*reading) {
 			ops = append(ops, op)
 		}
 		if writes := slices.ContainsFunc(ops, func(op string) bool { return slices.Contains(agentshWrites, op) }); rule.action == event.ActionAllow && writes && !slices.Contains(ops, "*") {
-			im.say(FidelityOpen, r.t.pos, rule.what, "changes that no rule names, such as links and owners, go with writing")
+			im.say(FidelityOpen, r.t.pos, rule.what, "changes that none of its operations names, such as making links and changing owners, are allowed with writing")
 		}
 		for _, s := range r.texts("paths") {
 			if at, ok := im.agentshPath(s, rule.what+" "+s.text); ok {
@@ -88,7 +88,7 @@ func (im *importer) agentshPlace(all []agentshFile, i int) {
 		}
 	}
 	if mixed {
-		im.say(FidelityStricter, f.pos, f.what, "gets the strictest of what is said of single operations: %s", w)
+		im.say(FidelityStricter, f.pos, f.what, "not every operation can be allowed or denied by itself here: the path gets the strictest that is said of one of them, %s", w)
 	}
 	put(&im.files, f.at.rule(w, f.pos, f.what))
 	im.agentshHold(all, f.at)
@@ -136,7 +136,7 @@ func (im *importer) agentshAlways(all []agentshFile, f *agentshFile) {
 	put(&im.always, f.at.rule(w, f.pos, f.what))
 	for i := range all {
 		if e := &all[i]; e.rule < f.rule && e.action < f.action && im.relate(e.at, f.at).meet {
-			im.say(FidelityStricter, f.pos, f.what, "holds in %s too, which an earlier rule opens", e.at)
+			im.say(FidelityStricter, f.pos, f.what, "closes its files in %s too, which in agentsh an earlier rule would open", e.at)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (im *importer) agentshPath(s said, what string) (importSpot, bool) {
 		return at, false
 	}
 	if strings.Contains(at.pattern, "{") && strings.Contains(at.pattern, "/}") || im.braceSlash(at.pattern) {
-		im.say(FidelityStricter, s.pos, what, "has a / in an alternative, which cannot be told")
+		im.say(FidelityStricter, s.pos, what, "has a / between { and }, which no pattern here has: write each alternative by itself")
 		return at, false
 	}
 	return at, im.known(at, s, what)

@@ -17,7 +17,7 @@ func (im *importer) agentshNetwork(list []*reading) {
 		domains, cidrs, ports := r.texts("domains"), r.texts("cidrs"), r.texts("ports")
 		switch {
 		case len(domains) > 0 && len(cidrs) > 0:
-			im.say(worse(rule.action), r.t.pos, rule.what, "names and addresses at once cannot be told%s", instead(rule.action))
+			im.say(worse(rule.action), r.t.pos, rule.what, "one rule cannot be about names and addresses at once here%s", instead(rule.action))
 		case len(domains) > 0:
 			im.agentshDomains(rule, domains, ports)
 		case len(cidrs) > 0:
@@ -142,9 +142,9 @@ func (im *importer) agentshCommands(list []*reading) {
 			case allowed[name] || allowed["*"]: // an earlier rule lets it run whatever its words are
 			case rule.action == event.ActionAllow:
 				allowed[name] = allowed[name] || len(args) == 0
-				im.say(FidelityExact, s.pos, what, "needs no rule: it runs in what files and network allow, but classes of risky commands still ask")
+				im.say(FidelityExact, s.pos, what, "no rule is written: programs run here unless a rule denies them, and risky commands ask all the same")
 			case name == "*":
-				im.say(FidelityOpen, s.pos, what, "programs that no rule names are not denied: the session's own would be among them")
+				im.say(FidelityOpen, s.pos, what, "programs that no rule names are not denied: the command that starts the session would be among them")
 			default:
 				im.agentshCommand(rule, s, args, what)
 			}
@@ -153,7 +153,7 @@ func (im *importer) agentshCommands(list []*reading) {
 			im.say(worse(rule.action), r.t.pos, rule.what, "names no command%s", instead(rule.action))
 		}
 		r.about(FidelityStricter, "is not told for single commands: the session's environment holds", "env_allow", "env_deny")
-		r.about(FidelityOpen, "is not limited here", "env_max_bytes", "env_max_keys", "env_block_iteration")
+		r.about(FidelityOpen, "reeve has no such limit: nothing stands for it", "env_max_bytes", "env_max_keys", "env_block_iteration")
 		r.rest()
 	}
 	if len(list) > 0 && !every {
@@ -174,7 +174,7 @@ func (im *importer) agentshCommand(rule agentshRule, s said, args []said, what s
 		if strings.HasPrefix(option, "-") && !strings.ContainsAny(option, " *?[]{}()^$+\\|.") {
 			line = commandLine{words: []string{s.text, option}}
 			if option != a.text {
-				im.say(FidelityOpen, a.pos, what+" "+a.text, "holds for the option %s, not for it inside another word", option)
+				im.say(FidelityOpen, a.pos, what+" "+a.text, "holds where %s stands as an option, not where it is a part of another word, as the pattern says", option)
 			}
 		}
 		im.command(rule.action, line, s.pos, what+" "+a.text)

@@ -39,8 +39,8 @@ func importClaude(im *importer) {
 		im.setVariable(e.name, e.val.str, e.pos)
 	}
 	root.about(FidelityExact, "is about Claude Code's own working, not about what commands may do", claudeOwn...)
-	root.about(FidelityOpen, "Claude Code runs these programs itself; here they are bound like everything else, and their verdicts are its own", "hooks", "apiKeyHelper", "awsAuthRefresh", "awsCredentialExport", "otelHeadersHelper", "statusLine", "fileSuggestion")
-	root.about(FidelityOpen, "is about servers of tools, which Claude Code chooses itself; what they do is bound here", "enableAllProjectMcpServers", "enabledMcpjsonServers", "disabledMcpjsonServers", "allowedMcpServers", "deniedMcpServers")
+	root.about(FidelityOpen, "Claude Code runs these programs itself and heeds what they say; inside reeve they run under this policy like everything else", "hooks", "apiKeyHelper", "awsAuthRefresh", "awsCredentialExport", "otelHeadersHelper", "statusLine", "fileSuggestion")
+	root.about(FidelityOpen, "is about MCP servers, which Claude Code chooses itself; those that it starts run under this policy", "enableAllProjectMcpServers", "enabledMcpjsonServers", "disabledMcpjsonServers", "allowedMcpServers", "deniedMcpServers")
 	root.rest()
 }
 
@@ -98,7 +98,7 @@ func (im *importer) plainGround() {
 	put(&im.files, importSpot{"", ":minimal"}.rule(wordRead, Pos{}, ""))
 	put(&im.files, importSpot{"", ":system"}.rule(wordRead, Pos{}, ""))
 	put(&im.files, importSpot{"", ":tmp"}.rule(wordWrite, Pos{}, ""))
-	im.say(FidelityExact, Pos{}, "", "programs, caches and settings in the home directory are not opened, because denyRead and allowRead take turns there")
+	im.say(FidelityExact, Pos{}, "", "programs, caches and settings in the home directory stay closed, because some of denyRead and allowRead lie inside one another there: open what is missing in [permissions.*.filesystem]")
 }
 
 // claudeSandbox translates the settings of the sandbox for commands.

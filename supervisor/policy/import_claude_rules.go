@@ -66,9 +66,9 @@ func (c *claudeRules) rule(action event.Action, s said, what string) {
 func (c *claudeRules) bash(action event.Action, spec string, s said, what string) {
 	if spec == "" {
 		if action == event.ActionAllow {
-			c.im.say(FidelityExact, s.pos, what, "needs no rule: commands run in what files and network allow, but classes of risky commands still ask")
+			c.im.say(FidelityExact, s.pos, what, "no rule is written: programs run here unless a rule denies them, and risky commands ask all the same")
 		} else {
-			c.im.say(FidelityOpen, s.pos, what, "is about every command, the session's own among them: Claude Code keeps it itself")
+			c.im.say(FidelityOpen, s.pos, what, "no rule is written: it is about every command, and would deny that which starts the session; Claude Code heeds it itself")
 		}
 		return
 	}
@@ -183,7 +183,7 @@ func (c *claudeRules) importSpot(spec string, s said, what string) (importSpot, 
 	case spec == "~" || strings.HasPrefix(spec, "~/"):
 		at = homeSpot(p[1:])
 	case strings.HasPrefix(spec, "!"):
-		c.im.say(FidelityOpen, s.pos, what, "takes something out of other rules, which cannot be told")
+		c.im.say(FidelityOpen, s.pos, what, "takes something out of other rules, which no rule here can: nothing stands for it")
 		return at, false
 	case climbs(p):
 		return c.im.climbed(s, what, p)

@@ -61,20 +61,20 @@ func splitCommand(text string) commandLine {
 // the other tool's does: what stands in the way of telling it makes it wider.
 func (im *importer) command(action event.Action, line commandLine, from Pos, written string) {
 	if len(line.words) == 0 || strings.ContainsAny(line.words[0], "*?[]$() ") {
-		im.say(FidelityOpen, from, written, "which program it is about cannot be told")
+		im.say(FidelityOpen, from, written, "no rule is written: one names a program, and this begins with a wildcard; write one for each program that is meant")
 		return
 	}
 	if action == event.ActionAllow {
-		im.say(FidelityExact, from, written, "needs no rule: commands run in what files and network allow, but classes of risky commands still ask")
+		im.say(FidelityExact, from, written, "no rule is written: programs run here unless a rule denies them, and risky commands ask all the same")
 		return
 	}
 	c, whole := im.commandRule(line)
 	c.action, c.from = action, from
 	switch {
 	case line.loose || !whole:
-		im.say(FidelityStricter, from, written, "holds for all of %s", c.describe())
+		im.say(FidelityStricter, from, written, "holds for every call of %s: its arguments cannot be matched like this here", c.describe())
 	case line.exact:
-		im.say(FidelityStricter, from, written, "holds for %s with more words too", c.describe())
+		im.say(FidelityStricter, from, written, "holds for %s whatever words follow, not for these words alone", c.describe())
 	}
 	if strings.Contains(line.words[0], "/") {
 		im.say(FidelityStricter, from, written, "holds for every program called %s", c.program)

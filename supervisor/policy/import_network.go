@@ -75,7 +75,7 @@ func (im *importer) domain(action event.Action, s said, what string) {
 		return
 	}
 	if port != "" && action == event.ActionAllow {
-		im.say(FidelityStricter, s.pos, what+" "+s.text, "is left out: names with a port cannot be told, and without it every port would be open")
+		im.say(FidelityStricter, s.pos, what+" "+s.text, "is left out, and stays denied: a name has no port here, and without it every port would be open")
 		return
 	}
 	switch {

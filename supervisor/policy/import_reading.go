@@ -139,7 +139,7 @@ func (r *reading) rest() {
 	for _, e := range r.t.entries {
 		if !e.used {
 			e.used = true
-			r.im.say(FidelityOpen, e.pos, r.path(e.name), "an unknown key: nothing stands for it")
+			r.im.say(FidelityOpen, e.pos, r.path(e.name), "reeve does not know this key, and nothing stands for it: if it forbids something, write that into the policy by hand")
 		}
 	}
 }

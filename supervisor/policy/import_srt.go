@@ -52,7 +52,7 @@ func (im *importer) keepsStarting(at importSpot) bool {
 func (im *importer) setVariable(name, value string, pos Pos) {
 	for _, filled := range []string{"{home}", "{tmp}", "{cache}"} {
 		if strings.Contains(value, filled) {
-			im.say(FidelityStricter, pos, "env "+name, "is left out: %s means something here", filled)
+			im.say(FidelityStricter, pos, "env "+name, "is left out: reeve would put something else in the place of %s", filled)
 			return
 		}
 	}
