@@ -17,7 +17,7 @@ type Content struct {
 	// Size is the file's, bytes.
 	Size uint64 `json:"size"`
 	// SHA256 is in hexadecimal digits, that of the first Hashed bytes, which are all
-	// where Hashed is 0. It is empty where the file could not be read.
+	// where Hashed is 0. It is empty where none of the file could be read.
 	SHA256 string `json:"sha256,omitempty"`
 	Hashed uint64 `json:"hashed,omitempty"`
 	// Sealed says that nobody can change the content (fcntl F_SEAL_WRITE).

@@ -51,11 +51,21 @@ func (w *worker) contentOf(p *proc.Pinned) (*event.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SHA256 = hex.EncodeToString(hash.Sum(nil))
-	if uint64(n) != c.Size {
-		c.Hashed = uint64(n)
-	}
+	note(c, hash.Sum(nil), n)
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	c.Sealed = err == nil && seals&frozen == frozen
 	return c, nil
+}
+
+// note says what sum, of the first n bytes that there were, says of the content: nothing
+// where none of a file could be read that is not empty, such as one that was cut off
+// since, or whose task did not wait.
+func note(c *event.Content, sum []byte, n int) {
+	if n == 0 && c.Size != 0 {
+		return
+	}
+	c.SHA256 = hex.EncodeToString(sum)
+	if uint64(n) != c.Size {
+		c.Hashed = uint64(n)
+	}
 }
