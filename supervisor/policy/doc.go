@@ -162,8 +162,8 @@
 // counts, since its commands that lose something are judged by what they mean. An
 // answer holds until the change pauses, or for the session. A file that is moved or
 // linked to where it is scratch counts, a directory as many. It is a net and no wall:
-// what goes slowly, and what is done to a file that was opened to append to, does not
-// count.
+// what goes slowly, and what is done to a file that was opened to append to (ftruncate,
+// fallocate, a shared mapping, the flag taken off), does not count.
 //
 // What git writes over in the work tree asks: checkout of paths, restore, reset --hard,
 // clean -f. A plain word ("git checkout src") git takes for a branch when there is one,

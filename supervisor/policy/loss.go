@@ -67,7 +67,11 @@ func (l *Ledger) worth(o *event.Object) int {
 	return 1
 }
 
-// overwrites reports whether an open may replace what a file holds.
+// overwrites reports whether an open may replace what a file holds. One to append
+// does not count, or every log would. Its descriptor can take content away all the
+// same: by ftruncate and fallocate, a shared mapping, or with the flag taken off it
+// (F_SETFL, as every event loop calls it). To hold but the first two would hold
+// nothing, and to hold all would stop each of those calls on any descriptor.
 func overwrites(req *event.Request) bool {
 	if req.Object.Kind != event.ObjectFile || req.Flags&syscall.O_APPEND != 0 && req.Flags&syscall.O_TRUNC == 0 {
 		return false
