@@ -149,7 +149,10 @@ func (p *Policy) decideLink(from, to *target) event.Decision {
 		return p.deny(syscall.EACCES, "", reasonPlants)
 	}
 	have := p.verdictOf(from)
-	if !p.verdictOf(to).widens(have) {
+	// In a repository of the session's own a protected name may be written after all,
+	// and with it whatever else the file is called.
+	opens := from.req.Born && have.write > event.ActionAllow
+	if !opens && !p.verdictOf(to).widens(have) {
 		return d
 	}
 	from.need = event.AccessRead

@@ -28,6 +28,8 @@ func (t *target) excused(r *rule) (excused, guarded bool) {
 func (t *target) linkExcuse() bool {
 	isDir := t.kind == event.ObjectDir
 	switch {
+	case t.role == roleFrom && !isDir: // Born is about where it goes
+		return false
 	case t.req.Born, t.role == roleTo && isDir: // whether it may leave its old place is judged there
 		return true
 	case t.role == roleMake:
@@ -54,7 +56,9 @@ func (t *target) bornExcuse(born bornRule) (excused, guarded bool) {
 	}
 	switch born {
 	case bornAll:
-		return true, false
+		// Born is about where it goes. What stood there before may not leave its
+		// place for that, or another could be made there.
+		return t.role != roleFrom, false
 	case bornSamples:
 		return t.bornHook(), false
 	case bornContent:

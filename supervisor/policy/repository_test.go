@@ -217,3 +217,30 @@ func TestOwnTerminals(t *testing.T) {
 		}
 	}
 }
+
+// TestBornTakesNothing: what stood there before does not get into a repository of the
+// session's own, where it could be changed, or leave its place for another.
+func TestBornTakesNothing(t *testing.T) {
+	policy := load(t, "")
+	const ws, own = "/home/u/ws", "/home/u/ws/own"
+	for _, c := range []struct {
+		op       event.Op
+		from, to string
+		want     bool
+	}{
+		{event.OpRename, ws + "/.github/ci.yml", own + "/.hg/hgrc", false},
+		{event.OpLink, ws + "/.github/ci.yml", own + "/.hg/hgrc", false},
+		{event.OpLink, ws + "/.github/ci.yml", own + "/.git", false},
+		{event.OpRename, ws + "/sub/.git", own + "/.git", false},
+		{event.OpRename, ws + "/plain", own + "/.hg/hgrc", true},
+		{event.OpLink, ws + "/plain", own + "/.hg/hgrc", true},
+	} {
+		req := &event.Request{
+			Op: c.op, Access: event.AccessWrite, Task: event.Task{PID: 77, TID: 77, Exe: "/usr/bin/mv", Cwd: ws},
+			Object: event.Object{Kind: event.ObjectFile, Path: c.from}, Target: event.Object{Kind: event.ObjectMissing, Path: c.to},
+		}
+		if d, _ := decideBorn(policy, req); (d.Action == event.ActionAllow) != c.want {
+			t.Errorf("%v %s to %s: %v %s", c.op, c.from, c.to, d.Action, d.Reason)
+		}
+	}
+}

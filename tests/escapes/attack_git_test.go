@@ -130,3 +130,53 @@ func TestAttackGitSettings(t *testing.T) {
 		g.KeptSecret(r)
 	})
 }
+
+// TestAttackGitInit: a repository that the session makes where there was none opens
+// nothing that stood there before, by no way to it (E5).
+func TestAttackGitInit(t *testing.T) {
+	trial.NeedProgram(t, "git")
+	const script = `git init -q . && git init -q own && mkdir own/.hg new && git init -q new || exit 9
+		case $0 in
+		append) echo bad >> .hg/hgrc;;
+		tasks) echo bad >> .vscode/tasks.json;;
+		link) ln .vscode/tasks.json own/.hg/hgrc && echo bad >> own/.hg/hgrc;;
+		replace) echo bad > plain && mv .hg/hgrc own/.hg/hgrc && mv plain .hg/hgrc;;
+		aside) mv .hg/hgrc own/.hg/hgrc && rmdir .hg && mkdir .hg && echo bad > .hg/hgrc;;
+		exchange) echo bad > own/.hg/hgrc && mv -T .hg own/x && mv -T own/.hg .hg;;
+		own) echo ok > new/lefthook.yml && echo ok >> new/lefthook.yml && mkdir .circleci && echo ok > .circleci/ci.yml && echo ok >> .circleci/ci.yml;;
+		esac; cat .hg/hgrc .vscode/tasks.json .circleci/ci.yml 2>/dev/null`
+	ground := func(t *testing.T, nobody bool) *trial.Ground {
+		g := trial.NewGround(t, nobody)
+		if err := os.RemoveAll(g.Workspace + "/.git"); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{".hg/hgrc", ".vscode/tasks.json"} {
+			path := filepath.Join(g.Workspace, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte("old\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.Own(g.Workspace)
+		g.Rebase()
+		return g
+	}
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		for _, way := range []string{"append", "tasks", "link", "replace", "aside", "exchange"} {
+			if native := ground(t, nobody).Native(trial.Options{}, "/bin/sh", "-c", script, way); !strings.Contains(native.Stdout, "bad") {
+				t.Fatalf("control: %s: %s", way, native.Text())
+			}
+			g := ground(t, nobody)
+			r := g.Supervised(trial.Options{}, "/bin/sh", "-c", script, way)
+			if r.Stdout != "old\nold\n" || len(trial.Denials(r.Events)) == 0 {
+				t.Errorf("%s: %d denials: %s", way, len(trial.Denials(r.Events)), r.Text())
+			}
+		}
+		r := ground(t, nobody).Supervised(trial.Options{}, "/bin/sh", "-c", script, "own")
+		if r.Stdout != "old\nold\nok\nok\n" || len(trial.Denials(r.Events)) != 0 {
+			t.Errorf("its own: %s", r.Text())
+		}
+	})
+}

@@ -85,13 +85,23 @@ func (g *Gate) born(req *event.Request) bool {
 		return false
 	}
 	// A file of a work tree: it belongs to the nearest repository above it.
-	for dir := parentDir(path); dir != ""; dir = parentDir(dir) {
+	for top, dir := path, parentDir(path); dir != ""; top, dir = dir, parentDir(dir) {
 		var st unix.Stat_t
 		if unix.Lstat(dir+"/.git", &st) == nil {
-			return g.repos.has(FileID{st.Dev, st.Ino})
+			return g.repos.has(FileID{st.Dev, st.Ino}) && (g.repos.bornDir(dir) || g.repos.fresh(top))
 		}
 	}
 	return false
+}
+
+// fresh reports whether what is called top was not there before the session: a
+// directory that it made, or nothing yet. "git init" in a directory that was there
+// makes a repository, and does not make the session's own what else lies in it, such
+// as the settings of an editor or of another version control. Of a file it is not
+// known who made it.
+func (r *repos) fresh(top string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(top, &st) == unix.ENOENT || r.bornDir(top)
 }
 
 func (r *repos) bornDir(dir string) bool {
