@@ -132,7 +132,9 @@
 //	:kept      a path in no scratch folder    :remote    host:path, scheme://host
 //	:outside   … and in no workspace          :forced    +ref         :deleting  :ref
 //	:root      a workspace, or above it       :sql       DROP, TRUNCATE, DELETE without WHERE
-//	:artifact  what a build makes: *.o        :pathspec  a path by its form: ./x, x/, *, x.go
+//	:artifact  what a build makes: *.o
+//	:several   a path that may be of more than one file: src, *.go, not main.go
+//	:pathspec  such a path by its form, which no branch can have: ., ./x, x/, *
 //
 // A rule with argv is about one command and nothing beside it: program is then the
 // absolute path of the file behind all links, argv all words with the program's name

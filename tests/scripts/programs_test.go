@@ -43,7 +43,7 @@ func TestGit(t *testing.T) {
 git init -q -b main . && git add -A && git commit -q -m first && git status --short && echo more >> src/f1.txt
 git status --short && git commit -q -am second && git log --stat --oneline && git branch topic && git switch -q topic
 echo topic > src/t.txt && git add . && git commit -q -m topic && git switch -q main && git merge -q --no-edit topic
-echo stash >> src/f2.txt && git stash -q && git stash pop -q && git diff --stat && sed -i '$d' src/f2.txt
+echo stash >> src/f2.txt && git stash -q && git stash pop -q && git diff --stat && git checkout -q src/f2.txt
 git switch -q -c side HEAD~1 && echo side > src/s.txt && git add . && git commit -q -m side && git rebase -q main
 git tag v1 && git gc -q && git fsck && git log --graph --oneline --all && git ls-files -s | wc -l && git worktree add -q ../w/tree v1 && ls tree/src | wc -l
 `,
@@ -73,7 +73,7 @@ func TestGitBefore(t *testing.T) {
 		name: "standing repository", calm: true, needs: []string{"git"}, ignore: ignore, want: "side", text: gitEnv + `
 echo more >> src/f1.txt && git status --short && git add -A && git commit -q -m second && git diff HEAD~1 --stat && git branch topic && git switch -q topic
 echo topic > src/t.txt && git add . && git commit -q -m topic && git switch -q main && echo m > src/m.txt && git add . && git commit -q -m m
-git merge -q --no-edit topic && echo stash >> src/f2.txt && git stash -q && git stash list | wc -l && git stash pop -q && sed -i '$d' src/f2.txt
+git merge -q --no-edit topic && echo stash >> src/f2.txt && git stash -q && git stash list | wc -l && git stash pop -q && git checkout -q src/f2.txt
 git switch -q -c side HEAD~1 && echo side > src/s.txt && git add . && git commit -q -m side && git rebase -q main && git tag v1 && git tag -a v2 -m v2
 git rm -q src/f3.txt && git mv src/f4.txt src/g4.txt && git commit -q -m moved && git revert --no-edit HEAD > /dev/null
 git gc -q && git fsck && git blame src/f1.txt | wc -l && git log --graph --format=%s --all && git ls-files -s | wc -l

@@ -130,4 +130,12 @@ func TestPathspec(t *testing.T) {
 			t.Errorf("%q: %v", word, got)
 		}
 	}
+	for word, want := range map[string]bool{
+		".": true, "..": true, "src": true, "./src": true, "src/": true, "*.go": true, ":(top)x.go": true, ".github": true, "Makefile": true, "v1.2": true,
+		"main.go": false, "../x/main.go": false, "go.sum": false, "": false,
+	} {
+		if got := several(word); got != want {
+			t.Errorf("several: %q: %v", word, got)
+		}
+	}
 }

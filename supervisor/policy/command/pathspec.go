@@ -17,6 +17,17 @@ func pathspec(word string) bool {
 	if strings.ContainsRune("./:", rune(word[0])) || strings.HasSuffix(word, "/") || strings.ContainsAny(word, `*?[\`) {
 		return true
 	}
+	return ended(word)
+}
+
+// several reports whether a word may stand for more than one file: a directory, or a
+// pattern. One that ends as the names of files do is one file.
+func several(word string) bool {
+	return word != "" && (word[0] == ':' || strings.HasSuffix(word, "/") || strings.ContainsAny(word, `*?[\`) || !ended(word))
+}
+
+// ended reports whether a word ends as the names of files do.
+func ended(word string) bool {
 	name := base(word)
 	dot := strings.LastIndexByte(name, '.')
 	if dot <= 0 || name[dot-1] == '.' { // main...topic

@@ -24,7 +24,8 @@ var Kinds = map[string]string{
 	":remote":   "a place on another machine: host:path, scheme://host",
 	":forced":   "a refspec that overwrites: +ref",
 	":deleting": "a refspec that deletes: :ref",
-	":pathspec": "a path by its form, which can be no name of a branch: ./x, x/, *.x, x.go",
+	":several":  "a path that may be of more than one file: a directory or a pattern, but not x.go",
+	":pathspec": "the same by its form, which can be no name of a branch: ., ./x, x/, *.x",
 	":sql":      "SQL that drops or empties tables",
 	":artifact": "the name of what a build makes: *.o",
 }
@@ -86,8 +87,10 @@ func (p *Pattern) match(word, cwd string, places *Places) bool {
 		return len(word) > 1 && word[0] == '+'
 	case ":deleting":
 		return len(word) > 1 && word[0] == ':' || len(word) > 2 && word[:2] == "+:"
+	case ":several":
+		return several(word)
 	case ":pathspec":
-		return pathspec(word)
+		return pathspec(word) && several(word)
 	case ":sql":
 		return destroys(word)
 	case ":artifact":
