@@ -102,7 +102,44 @@ func TestAttackSharedMemory(t *testing.T) {
 			g.KeptSecret(r)
 		})
 	})
-	run(t, []row{{id: "E7", name: "own", argv: []string{"shm", "own"}, native: `content: own memory`, want: `content: own memory`}})
+	const key, fresh = 0x7265657, unix.IPC_CREAT | unix.IPC_EXCL | 0o600
+	keyed := func() (int, bool) {
+		id, err := unix.SysvShmGet(key, 0, 0)
+		return id, err == nil
+	}
+	remove := func() {
+		if id, there := keyed(); there {
+			_, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
+		}
+	}
+	t.Cleanup(remove)
+	run(t, []row{
+		{id: "E7", name: "own", argv: []string{"shm", "own"}, native: `content: own memory`, want: `content: own memory`},
+		// As PostgreSQL does. What a session leaves goes with it.
+		{id: "E7", name: "own, by a key", argv: call(unix.SYS_SHMGET, key, 4096, fresh), want: succeeded, after: func(t *testing.T, _ *trial.Ground, _ *trial.Result, supervised bool) {
+			if _, there := keyed(); there == supervised {
+				t.Errorf("after the command it is there: %v, supervised: %v", there, supervised)
+			}
+			remove()
+		}},
+	})
+	tiers(t, false, func(t *testing.T, nobody bool) {
+		if !nobody {
+			return // root's sessions have a namespace of their own
+		}
+		t.Run("E7/another's, by its key", func(t *testing.T) {
+			defer remove()
+			if _, err := unix.SysvShmGet(key, 4096, unix.IPC_CREAT|0o666); err != nil {
+				t.Fatal(err)
+			}
+			c, g := trial.NewGround(t, nobody), trial.NewGround(t, nobody)
+			argv := row{argv: call(unix.SYS_SHMGET, key, 4096, unix.IPC_CREAT|0o600)}.command()
+			match(t, "control", succeeded, c.Native(trial.Options{}, argv...))
+			r := g.Supervised(trial.Options{}, argv...)
+			match(t, "reeve", refused, r)
+			trial.OneDenial(t, r.Events, trial.Denial{Ops: []string{"ipc"}, Errno: "EACCES"})
+		})
+	})
 }
 
 // TestAttackTerminals: a terminal is opened by its session alone (E8).

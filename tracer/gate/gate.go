@@ -99,7 +99,6 @@ type Gate struct {
 	execs     execs
 	lines     lines
 	repos     repos
-	makers    makers
 	terminals terminals
 	local     sync.Map // st_dev → bool: a local file system, which does not block
 	tree      sync.Mutex
@@ -170,6 +169,7 @@ func New(cfg Config) (*Gate, error) {
 func (g *Gate) Run(ctx context.Context) error {
 	defer g.table.Close()
 	defer g.acts.remove(func(*act) bool { return true })
+	defer g.removeSegments()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(g.waiting)

@@ -1,9 +1,9 @@
 package gate
 
 import (
+	"math"
+	"os"
 	"strconv"
-	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -11,52 +11,48 @@ import (
 	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
-// Where reeve is not root the session shares the machine's IPC namespace. There
-// it may have private shared memory segments, which are known by the process that
-// made them, and nothing else.
-
-// makers are the processes that made shared memory in this session.
-type makers struct {
-	mu   sync.Mutex    // guards pids
-	pids map[int]int64 // since when, in seconds of wall time
-}
-
-func (m *makers) add(pid int, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.pids == nil {
-		m.pids = map[int]int64{}
-	}
-	if _, known := m.pids[pid]; !known {
-		m.pids[pid] = now.Unix()
-	}
-}
-
-// made says whether a segment was made by such a process since it is one: a
-// number may have been somebody else's before.
-func (m *makers) made(s proc.Segment) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	since, ok := m.pids[s.Maker]
-	return ok && s.Changed >= since
-}
+// Where reeve is not root the session shares the machine's IPC namespace. There it may
+// have shared memory segments of its own, and nothing else. They are made by reeve for
+// the task, so that the kernel says of each whether it is the session's: no number
+// comes to mean somebody else's.
 
 func (w *worker) ipc(req event.Request) (outcome, error) {
 	req.Object = event.Object{Kind: event.ObjectKernel, Path: w.call.name}
-	first := int(int32(w.n.Args[0]))
+	key, size, flags := int(int32(w.n.Args[0])), w.n.Args[1], int(int32(w.n.Args[2]))
+	var act func() answer
 	switch w.call.name {
 	case "shmget":
-		const ipcPrivate = 0
-		req.Object.Own = first == ipcPrivate
+		const private, fresh = 0, unix.IPC_CREAT | unix.IPC_EXCL
+		if req.Object.Own = key == private || flags&fresh == fresh; req.Object.Own {
+			act = func() answer { return makeSegment(key, size, flags) }
+		}
 	case "shmat", "shmctl":
-		segment, ok := proc.Shm(first)
-		req.Object.Own = ok && w.g.makers.made(segment)
+		maker, ok := proc.ShmMaker(key)
+		req.Object.Own = ok && maker == os.Getpid()
 	}
-	out := outcome{req: req, d: w.decide(&req)}
-	if out.d.Action == event.ActionAllow && w.call.name == "shmget" {
-		w.g.makers.add(w.th.TGID, w.start)
+	return outcome{req: req, d: w.decide(&req), act: act}, nil
+}
+
+// makeSegment makes a segment that is not there yet.
+func makeSegment(key int, size uint64, flags int) answer {
+	if size > math.MaxInt {
+		return answer{errno: unix.EINVAL}
 	}
-	return out, nil
+	id, err := unix.SysvShmGet(key, int(size), flags)
+	if err != nil {
+		return done(err)
+	}
+	return answer{val: int64(id)}
+}
+
+// removeSegments removes what the session made and did not remove, since nobody is
+// left to whom it could be of use.
+func (g *Gate) removeSegments() {
+	for _, id := range proc.ShmMadeBy(os.Getpid()) {
+		if _, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil); err != nil {
+			g.cfg.Log.Debug("remove a shared memory segment", "id", id, "error", err)
+		}
+	}
 }
 
 // sched judges changes of a task's limits and scheduling by whose task it is.

@@ -115,29 +115,43 @@ func Ioctl(fd int, cmd uint32, arg []byte) error {
 	return nil
 }
 
-// Segment is a System V shared memory segment: the process that made it, and
-// when it was made or its owner changed, in seconds of wall time.
-type Segment struct {
-	Maker   int
-	Changed int64
+// ShmMaker is the process that made a System V shared memory segment.
+func ShmMaker(id int) (pid int, ok bool) {
+	segments(func(at, maker int) {
+		if at == id {
+			pid, ok = maker, true
+		}
+	})
+	return pid, ok
 }
 
-// Shm looks a segment up in /proc/sysvipc/shm.
-func Shm(id int) (s Segment, ok bool) {
+// ShmMadeBy are the shared memory segments that a process made.
+func ShmMadeBy(pid int) (ids []int) {
+	segments(func(id, maker int) {
+		if maker == pid {
+			ids = append(ids, id)
+		}
+	})
+	return ids
+}
+
+func segments(visit func(id, maker int)) {
 	b, err := os.ReadFile("/proc/sysvipc/shm")
 	if err != nil {
-		return s, false
+		return
 	}
 	for line := range bytes.Lines(b) {
 		// key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime
 		f := bytes.Fields(line)
-		if len(f) > 13 && string(f[1]) == strconv.Itoa(id) {
-			maker, err := strconv.Atoi(string(f[4]))
-			changed, err2 := strconv.ParseInt(string(f[13]), 10, 64)
-			return Segment{maker, changed}, err == nil && err2 == nil
+		if len(f) < 5 {
+			continue
+		}
+		id, err := strconv.Atoi(string(f[1]))
+		maker, err2 := strconv.Atoi(string(f[4]))
+		if err == nil && err2 == nil {
+			visit(id, maker)
 		}
 	}
-	return s, false
 }
 
 // Exists says whether there is a task with this number.
