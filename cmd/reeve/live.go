@@ -194,7 +194,7 @@ func (l *live) loadPolicy() (err error) {
 	var notes []string
 	l.host, notes = session.Collect(session.Facts{
 		User: l.user, Workspaces: l.spaces, Env: os.Environ(), TempDir: l.session.TempDir,
-		StateDir: l.state.Dir, ConfigFiles: l.files,
+		StateDir: l.state.Dir, ConfigFiles: l.files, Program: ownProgram(),
 	})
 	for _, n := range notes {
 		l.note(n)
@@ -204,6 +204,15 @@ func (l *live) loadPolicy() (err error) {
 	}
 	l.programs = session.NewPrograms(l.policy, l.host.PathDirs)
 	return envelopeRefuses(l.policy, l.opts.env, os.Environ())
+}
+
+// ownProgram is the file that reeve was started from, "" when that is not known.
+func ownProgram() string {
+	file, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return file
 }
 
 // grantPrograms adds to the floor the programs beside those that may not run:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	_ "github.com/reeve-audit/reeve/supervisor/gocache" // the hidden verb go-cache, which is done before main
 	"github.com/reeve-audit/reeve/tracer/probe"
 )
 

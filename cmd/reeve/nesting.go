@@ -134,6 +134,7 @@ type innerRules struct {
 func (n *nesting) load(m *nestBegin) (r innerRules, err error) {
 	facts := session.Facts{
 		User: n.outer.user, Env: plainTexts(m.Env), TempDir: n.outer.session.TempDir, StateDir: n.outer.state.Dir,
+		Outside: &n.outer.host,
 	}
 	for _, dir := range m.Workspaces {
 		ws, err := session.OpenWorkspace(string(dir))

@@ -258,7 +258,7 @@ func supposedHost(c *cli.Context, files []string) (policy.Host, error) {
 		return policy.Host{}, err
 	}
 	facts := session.Facts{
-		User: session.CurrentUser(os.Getenv), Workspaces: spaces, Env: os.Environ(), ConfigFiles: files,
+		User: session.CurrentUser(os.Getenv), Workspaces: spaces, Env: os.Environ(), ConfigFiles: files, Program: ownProgram(),
 		TempDir: filepath.Join(os.TempDir(), "reeve-SESSION"),
 	}
 	if facts.StateDir = c.String("state"); facts.StateDir == "" {

@@ -62,7 +62,7 @@
 //
 //	:minimal          loader, libraries, locales, time zones, certificates, name services, basic devices, /proc of own tasks
 //	:system           programs, their data and their settings: /usr, /etc, /sys …
-//	:toolchains       what stands on the PATH, with its installation prefix, also below the home directory
+//	:toolchains       what stands on the PATH, with its installation prefix, also below the home directory; reeve itself
 //	:caches           tool caches of the host, to be read
 //	:user_config      settings of ordinary tools in the home directory
 //	:workspace_roots  the workspaces                     (may be a table)
@@ -222,7 +222,7 @@
 //	deny = [":secrets"]                # tokens, keys, agents' sockets …
 //	mask = ["BUILD_ID"]
 //	set = { EDITOR = "vi", X = "{tmp}/x" }   # {home}, {tmp}, {cache}
-//	private_caches = true              # what tools cache goes to a private place
+//	private_caches = true              # what tools cache goes to a private place; go finds what the host has built
 //
 // # Exceptions from the built-in layers
 //

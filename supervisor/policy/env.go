@@ -25,7 +25,7 @@ func (p *Policy) Env(current []string, pass ...string) (env, hidden []string) {
 		if !ok || name == "" {
 			continue
 		}
-		if _, replaced := set[name]; replaced {
+		if _, replaced := set[name]; replaced || p.cannotServe(name, value) {
 			continue
 		}
 		switch {
@@ -144,11 +144,7 @@ func (p *Policy) envSet(current []string) map[string]string {
 	}
 	if p.privateCaches() {
 		for _, c := range p.tables.caches {
-			for _, kv := range c.set {
-				if !p.usable(current, kv.key) {
-					set[kv.key] = fill(kv.value, &p.host)
-				}
-			}
+			p.setCache(c, current, set)
 		}
 	}
 	for _, s := range p.stack {
@@ -162,6 +158,24 @@ func (p *Policy) envSet(current []string) map[string]string {
 		}
 	}
 	return set
+}
+
+// setCache sets the variables of one tool's caches.
+func (p *Policy) setCache(c cacheTable, current []string, set map[string]string) {
+	moved := false // to where the session may write
+	for _, kv := range c.set {
+		if p.usable(current, kv.key) {
+			moved = true
+		} else {
+			set[kv.key] = fill(kv.value, &p.host)
+		}
+	}
+	for _, kv := range c.serve {
+		value, ok := p.serving(kv)
+		if _, own := lookup(current, kv.key); ok && !own && !moved {
+			set[kv.key] = value
+		}
+	}
 }
 
 // privateCaches reports whether tool caches are kept apart: when any profile

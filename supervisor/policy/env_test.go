@@ -95,3 +95,94 @@ func TestCacheLinks(t *testing.T) {
 		t.Errorf("links where a session may download: %v", links)
 	}
 }
+
+// serveHost is a host with a build cache of go.
+func serveHost(change func(h *Host)) Host {
+	h := testHost()
+	h.Reeve, h.GoCache = "/opt/reeve/bin/reeve", "/srv/gocache"
+	h.CacheDirs = []string{h.GoCache}
+	if change != nil {
+		change(&h)
+	}
+	return h
+}
+
+func TestEnvServesTheHostsCache(t *testing.T) {
+	const served = "/opt/reeve/bin/reeve go-cache /srv/gocache"
+	noExec := source(Session, "[permissions.m]\nextends = \":workspace\"\n[permissions.m.exec]\n\"/opt/reeve/bin/reeve\" = \"deny\"\n")
+	for _, tc := range []struct {
+		name, profile string
+		host          func(h *Host)
+		sources       []Source
+		env           []string
+		want          string // "-" is none
+	}{
+		{name: "default", want: served},
+		{name: "read-only", profile: "read-only", want: served},
+		{name: "no private caches", profile: "observe", want: "-"},
+		{name: "no cache", host: func(h *Host) { h.GoCache = "" }, want: "-"},
+		{name: "program unknown", host: func(h *Host) { h.Reeve = "" }, want: "-"},
+		{name: "cache that may not be read", host: func(h *Host) { h.CacheDirs = nil }, want: "-"},
+		{name: "program that may not run", profile: "m", sources: []Source{noExec}, want: "-"},
+		{name: "program that may not run, served outside", profile: "m", sources: []Source{noExec}, env: []string{"GOCACHEPROG=" + served}, want: "-"},
+		{name: "served outside", env: []string{"GOCACHEPROG=" + served}, want: served},
+		{name: "a person's own", env: []string{"GOCACHEPROG=/usr/bin/mine x"}, want: "/usr/bin/mine x"},
+		{name: "switched off", env: []string{"GOCACHEPROG="}, want: ""},
+		{name: "own cache in the workspace", env: []string{"GOCACHE=/home/u/ws/.gocache"}, want: "-"},
+		{name: "host's cache in the workspace", host: func(h *Host) { h.GoCache, h.CacheDirs = "/home/u/ws/.gocache", []string{"/home/u/ws/.gocache"} }, env: []string{"GOCACHE=/home/u/ws/.gocache"}, want: "-"},
+		{name: "host's cache in the workspace that may only be read", profile: "read-only", host: func(h *Host) { h.GoCache, h.CacheDirs = "/home/u/ws/.gocache", []string{"/home/u/ws/.gocache"} }, env: []string{"GOCACHE=/home/u/ws/.gocache"}, want: "/opt/reeve/bin/reeve go-cache /home/u/ws/.gocache"},
+		{name: "own cache elsewhere", env: []string{"GOCACHE=/srv/gocache"}, want: served},
+		{name: "of the policy", profile: "m", sources: []Source{source(Session, "[permissions.m]\nextends = \":workspace\"\n[permissions.m.env]\nset = { GOCACHEPROG = \"{home}/prog\" }\n")}, want: "/home/u/prog"},
+		{name: "space", host: func(h *Host) {
+			h.Reeve, h.GoCache, h.CacheDirs = "/usr/bin/a reeve", "/srv/it's", []string{"/srv/it's"}
+		}, want: `'/usr/bin/a reeve' go-cache "/srv/it's"`},
+		{name: "cannot be quoted", host: func(h *Host) { h.GoCache, h.CacheDirs = `/srv/it's "x"`, []string{`/srv/it's "x"`} }, want: "-"},
+		{name: "program in the workspace", host: func(h *Host) { h.Reeve = "/home/u/ws/reeve" }, want: "/home/u/ws/reeve go-cache /srv/gocache"},
+	} {
+		p, err := Load(tc.sources, tc.profile, serveHost(tc.host))
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		env, _ := p.Env(append(tc.env, "PATH=/usr/bin"))
+		got, ok := lookup(env, "GOCACHEPROG")
+		if !ok {
+			got = "-"
+		}
+		if got != tc.want {
+			t.Errorf("%s: GOCACHEPROG=%s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestOwnProgram: reeve may be run, and a rule for it takes nothing away.
+func TestOwnProgram(t *testing.T) {
+	for file, want := range map[string]string{
+		"/opt/reeve/bin/reeve": "ok no", "/home/u/.local/share/reeve": "ok no", "/home/u/ws/reeve": "ok ok", "/tmp/x/reeve": "ok ok",
+	} {
+		p, err := Load(nil, "", serveHost(func(h *Host) { h.Reeve = file }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := outcome(p.Decide(ask("exec "+file))) + " " + outcome(p.Decide(ask("write "+file))); got != want {
+			t.Errorf("%s: exec and write: %s, want %s", file, got, want)
+		}
+		if d := p.Decide(ask("exec " + file + "2")); file == "/opt/reeve/bin/reeve" && outcome(d) == "ok" {
+			t.Errorf("what stands beside %s may run", file)
+		}
+	}
+}
+
+// TestGoCacheIsReadOnly: what is served can be read and no more.
+func TestGoCacheIsReadOnly(t *testing.T) {
+	p, err := Load(nil, "", serveHost(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"/srv/gocache", "/home/u/.cache/go-build"} {
+		for text, want := range map[string]string{"read ": "ok", "write ": "no", "make ": "no", "delete ": "no", "chmod ": "no"} {
+			if got := outcome(p.Decide(ask(text + dir + "/00/00ff-a"))); got != want {
+				t.Errorf("%s%s: %s, want %s", text, dir, got, want)
+			}
+		}
+	}
+}

@@ -37,6 +37,12 @@ type Host struct {
 	// CacheDirs are further places of tool caches on this host (GOMODCACHE,
 	// CARGO_HOME/registry …), readable like those of the built-in table.
 	CacheDirs []string
+	// GoCache is the host's build cache of go, one of the places of tool caches; empty
+	// when there is none, or when the person has another program keep it.
+	GoCache string
+	// Reeve is the program that this is, if the session's user can run it; sessions
+	// may. Empty, nothing is known of it.
+	Reeve string
 	// Follow says where a path leads when every symbolic link is followed, "" when
 	// nothing stands there. Rules about programs that name a link are about that.
 	// Unset, paths lead to themselves. Links, where it is not nil, are the answers,
@@ -55,7 +61,7 @@ func (h *Host) validate() error {
 	lists := map[string][]string{
 		"home": one(h.Home), "temporary directory": one(h.Tmp), "cache": one(h.Cache), "state directory": one(h.StateDir),
 		"workspace": h.Workspaces, "repository": h.Repositories, "git directory": h.GitDirs, "protected path": h.Protected, "configuration file": h.ConfigFiles, "own file": h.Own,
-		"PATH directory": h.PathDirs, "tool cache": h.CacheDirs, "listable directory": h.Listable,
+		"PATH directory": h.PathDirs, "tool cache": append(one(h.GoCache), h.CacheDirs...), "program": one(h.Reeve), "listable directory": h.Listable,
 	}
 	for what, list := range lists {
 		for _, p := range list {

@@ -109,6 +109,9 @@ func (p *placer) special(pr pathRule, base rule) []rule {
 				add(pr.word, quote(d))
 			}
 		}
+		if p.apart(p.host.Reeve) {
+			add(pr.word, quote(p.host.Reeve))
+		}
 	case ":caches":
 		for _, d := range p.cacheGround() {
 			add(pr.word, d)
@@ -121,6 +124,12 @@ func (p *placer) special(pr pathRule, base rule) []rule {
 	return out
 }
 
+// apart reports whether a path stands where a rule that lets it be read takes nothing
+// from the session: not in the places where that commonly writes.
+func (p *placer) apart(path string) bool {
+	return path != "" && !p.inWorkspace(path) && !isBelowAny(path, p.sharedTmp())
+}
+
 // cacheGround are the patterns of the host's tool caches.
 func (p *placer) cacheGround() []string {
 	var out []string
@@ -128,7 +137,8 @@ func (p *placer) cacheGround() []string {
 		out = append(out, c.read...)
 	}
 	for _, d := range p.host.CacheDirs {
-		if !isBelow(p.host.Home, d) {
+		// A build cache that a person has put where sessions write is theirs, too.
+		if !isBelow(p.host.Home, d) && (d != p.host.GoCache || p.apart(d)) {
 			out = append(out, quote(d))
 		}
 	}

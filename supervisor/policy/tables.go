@@ -71,6 +71,7 @@ type cacheTable struct {
 	read      []string
 	set, seed []pair
 	readers   []string
+	serve     []pair
 }
 
 type pair struct{ key, value string }
@@ -180,7 +181,7 @@ func (t *tables) readProtected(s *section) {
 
 func (t *tables) readCaches(s *section) {
 	s.each(func(name string, g *section) {
-		t.caches = append(t.caches, cacheTable{name, g.list("read"), g.pairs("set"), g.pairs("seed"), g.list("readers")})
+		t.caches = append(t.caches, cacheTable{name, g.list("read"), g.pairs("set"), g.pairs("seed"), g.list("readers"), g.pairs("serve")})
 	})
 }
 

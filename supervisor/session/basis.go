@@ -61,6 +61,8 @@ type basisHost struct {
 	Own          []Text `json:"own,omitempty"`
 	PathDirs     []Text `json:"path_dirs,omitempty"`
 	CacheDirs    []Text `json:"cache_dirs,omitempty"`
+	GoCache      Text   `json:"go_cache,omitempty"`
+	Reeve        Text   `json:"reeve,omitempty"`
 	Listable     []Text `json:"listable,omitempty"`
 	// Links are paths that rules name and where they lead.
 	Links [][2]Text `json:"links,omitempty"`
@@ -79,7 +81,7 @@ func NewBasis(profile string, sources []policy.Source, h policy.Host) *Basis {
 	b := &Basis{Profile: profile, Host: &basisHost{
 		Home: Text(h.Home), User: Text(h.User), UID: h.UID, Workspaces: Texts(h.Workspaces), Repositories: Texts(h.Repositories),
 		GitDirs: Texts(h.GitDirs), Protected: Texts(h.Protected), Tmp: Text(h.Tmp), Cache: Text(h.Cache), StateDir: Text(h.StateDir), ConfigFiles: Texts(h.ConfigFiles),
-		Own: Texts(h.Own), PathDirs: Texts(h.PathDirs), CacheDirs: Texts(h.CacheDirs), Listable: Texts(h.Listable),
+		Own: Texts(h.Own), PathDirs: Texts(h.PathDirs), CacheDirs: Texts(h.CacheDirs), GoCache: Text(h.GoCache), Reeve: Text(h.Reeve), Listable: Texts(h.Listable),
 	}}
 	for _, from := range slices.Sorted(maps.Keys(h.Links)) {
 		b.Host.Links = append(b.Host.Links, [2]Text{Text(from), Text(h.Links[from])})
@@ -125,7 +127,7 @@ func (b *Basis) Facts() policy.Host {
 		Links: links,
 		Home:  string(h.Home), User: string(h.User), UID: h.UID, Workspaces: plainTexts(h.Workspaces), Repositories: plainTexts(h.Repositories),
 		GitDirs: plainTexts(h.GitDirs), Protected: plainTexts(h.Protected), Tmp: string(h.Tmp), Cache: string(h.Cache), StateDir: string(h.StateDir), ConfigFiles: plainTexts(h.ConfigFiles),
-		Own: plainTexts(h.Own), PathDirs: plainTexts(h.PathDirs), CacheDirs: plainTexts(h.CacheDirs), Listable: plainTexts(h.Listable),
+		Own: plainTexts(h.Own), PathDirs: plainTexts(h.PathDirs), CacheDirs: plainTexts(h.CacheDirs), GoCache: string(h.GoCache), Reeve: string(h.Reeve), Listable: plainTexts(h.Listable),
 	}
 }
 

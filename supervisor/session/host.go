@@ -20,6 +20,11 @@ type Facts struct {
 	// TempDir is the session's; StateDir and ConfigFiles are to be closed to it.
 	TempDir, StateDir string
 	ConfigFiles       []string
+	// Program is the file that reeve was started from.
+	Program string
+	// Outside is the host as the session knows it that this one is inside; nil for
+	// one that is inside none.
+	Outside *policy.Host
 }
 
 // The bounds of the search for repositories below a workspace: a session must
@@ -53,7 +58,7 @@ func Collect(f Facts) (policy.Host, []string) {
 	}
 	path, _ := lookupEnv(f.Env, "PATH")
 	h.PathDirs = programDirs(strings.Split(path, ":"), h.Home)
-	h.CacheDirs = cacheDirs(f.Env, h.Home)
+	caches(&h, f)
 	git := gitGround{home: h.Home, workspaces: h.Workspaces, xdg: configHome(f.Env, h.Home)}
 	for _, ws := range h.Workspaces {
 		repos, bare, whole := repositories(ws)
@@ -72,6 +77,24 @@ func Collect(f Facts) (policy.Host, []string) {
 	}
 	h.GitDirs, h.Protected = git.dirs, git.files
 	return h, notes
+}
+
+// caches finds the host's tool caches. Inside a session the environment names the
+// private ones, and the host's are those that it found.
+func caches(h *policy.Host, f Facts) {
+	env := goSettings(f.Env, h.Home)
+	h.CacheDirs = cacheDirs(env, h.Home)
+	if f.Outside == nil {
+		h.GoCache, h.Reeve = goBuildCache(env, h.Home), ownProgram(f.Program, f.User)
+	} else {
+		h.GoCache, h.Reeve = f.Outside.GoCache, f.Outside.Reeve
+		for _, dir := range f.Outside.CacheDirs {
+			h.CacheDirs = appendNew(h.CacheDirs, dir)
+		}
+	}
+	if h.GoCache != "" {
+		h.CacheDirs = appendNew(h.CacheDirs, h.GoCache)
+	}
 }
 
 // follow is where a path leads, "" when nothing stands there.
@@ -152,14 +175,21 @@ func cacheDirs(env []string, home string) []string {
 			continue
 		}
 		for _, dir := range filepath.SplitList(value) {
-			dir = resolvedDir(filepath.Join(dir, v.below))
-			if dir == "" || filepath.Dir(dir) == "/" || home == dir || strings.HasPrefix(home, dir+"/") {
-				continue
+			if dir = cacheDir(filepath.Join(dir, v.below), home); dir != "" {
+				out = appendNew(out, dir)
 			}
-			out = appendNew(out, dir)
 		}
 	}
 	return out
+}
+
+// cacheDir is a tool cache by its resolved path, "" when there is none.
+func cacheDir(dir, home string) string {
+	dir = resolvedDir(dir)
+	if dir == "" || filepath.Dir(dir) == "/" || home == dir || strings.HasPrefix(home, dir+"/") {
+		return ""
+	}
+	return dir
 }
 
 // notRepositories are directories in which nobody keeps repositories of their
