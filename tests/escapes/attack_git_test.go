@@ -174,6 +174,9 @@ func TestAttackGitInit(t *testing.T) {
 				t.Errorf("%s: %d denials: %s", way, len(trial.Denials(r.Events)), r.Text())
 			}
 		}
+		if trial.Engine() == "lsm" {
+			return // a hook does not know of a name that it was not there, and is stricter
+		}
 		r := ground(t, nobody).Supervised(trial.Options{}, "/bin/sh", "-c", script, "own")
 		if r.Stdout != "old\nold\nok\nok\n" || len(trial.Denials(r.Events)) != 0 {
 			t.Errorf("its own: %s", r.Text())
