@@ -54,6 +54,7 @@ int judge(struct question *a)
 	s->q.made = a->made;
 	s->q.whole = a->whole;
 	s->q.own = a->own;
+	s->q.mine = a->mine;
 	s->q.quiet = !a->record;
 	s->q.mode = S_IFREG;
 	s->at = at;

@@ -19,6 +19,8 @@ struct question {
 	__u32 len; /* of the path */
 	__u32 expendable; /* whether the path is, see lsm_bulk.h */
 	__u32 own; /* it is in a directory that the session made */
+	__u32 mine; /* the session made it */
+	__u32 pad;
 	__u8 path[MAX_PATH + 1];
 };
 

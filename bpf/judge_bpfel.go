@@ -51,6 +51,13 @@ const (
 	JudgeLostNUM_LOST    JudgeLost = 7
 )
 
+type JudgeOwn uint32
+
+const (
+	JudgeOwnOWN_CONTENT JudgeOwn = 1
+	JudgeOwnOWN_MADE    JudgeOwn = 2
+)
+
 type JudgeQuestion struct {
 	_          structs.HostLayout
 	Ns         uint64
@@ -66,6 +73,8 @@ type JudgeQuestion struct {
 	Len        uint32
 	Expendable uint32
 	Own        uint32
+	Mine       uint32
+	Pad        uint32
 	Path       [4096]uint8
 }
 
@@ -137,7 +146,9 @@ type JudgeSlot struct {
 		Error    uint32
 		Loses    uint32
 		Own      uint32
+		Mine     uint32
 		Answered uint32
+		Pad      uint32
 		Arg      uint64
 		Text     uint64
 	}
@@ -155,6 +166,8 @@ type JudgeSlot struct {
 		Joined   uint32
 		Own      uint32
 		Born     uint32
+		Mine     uint32
+		Pad      uint32
 	}
 	G struct {
 		_     structs.HostLayout

@@ -53,6 +53,7 @@ enum way {
 #define OUT_HIDE (2 * NUM_WAYS) /* the first of NUM_WAYS bits */
 #define OUT_TERMINAL (1U << 15) /* refused but to the session's own terminals */
 #define OUT_OWN (1U << 16) /* writing passes in a directory of the session's own */
+#define OUT_SECRET (1U << 17) /* a file that the session made may be opened */
 
 /*
  * One automaton in the table of cells. A state is the number of the first cell of
@@ -195,7 +196,7 @@ enum why {
 
 /* record.flags */
 enum note {
-	REC_OWN = 1 << 0, /* own /proc entry, or own terminal */
+	REC_OWN = 1 << 0, /* own /proc entry or terminal, or a file made by it */
 	REC_ANONYMOUS = 1 << 1, /* an object without a path */
 	REC_DELETED = 1 << 2, /* the path is what it was */
 	REC_MADE = 1 << 3, /* the file is made by this call */
@@ -308,7 +309,9 @@ struct request {
 	__u32 error;
 	__u32 loses; /* it counts as the loss of a file, if it does by its path */
 	__u32 own;   /* the session made the directory that it is in */
+	__u32 mine;  /* the session made the file */
 	__u32 answered; /* somebody said yes to the file */
+	__u32 pad;
 	__u64 arg;  /* of the record */
 	__u64 text; /* of a symbolic link: a string of the kernel's, or 0 */
 };
@@ -327,6 +330,8 @@ struct verdict {
 	__u32 joined;	/* the strictest of all planes that were asked, as an outcome */
 	__u32 own;	/* request.own */
 	__u32 born;	/* something would stand against it but for that */
+	__u32 mine;	/* request.mine */
+	__u32 pad;
 };
 
 #define NEED_ALL (NEED_READ | NEED_WRITE | NEED_EXEC)

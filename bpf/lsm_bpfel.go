@@ -143,6 +143,13 @@ const (
 	LsmOpLSM_CREDS     LsmOp = 31
 )
 
+type LsmOwn uint32
+
+const (
+	LsmOwnOWN_CONTENT LsmOwn = 1
+	LsmOwnOWN_MADE    LsmOwn = 2
+)
+
 type LsmPlane struct {
 	_       structs.HostLayout
 	Need    uint32
@@ -249,7 +256,9 @@ type LsmSlot struct {
 		Error    uint32
 		Loses    uint32
 		Own      uint32
+		Mine     uint32
 		Answered uint32
+		Pad      uint32
 		Arg      uint64
 		Text     uint64
 	}
@@ -267,6 +276,8 @@ type LsmSlot struct {
 		Joined   uint32
 		Own      uint32
 		Born     uint32
+		Mine     uint32
+		Pad      uint32
 	}
 	G struct {
 		_     structs.HostLayout

@@ -123,6 +123,7 @@ __noinline int keeps(void)
 	s->v.need = NEED_ALL;
 	s->v.way = WAY_WRITE;
 	s->v.own = 0;
+	s->v.mine = 0;
 	if (in_temp(s->path, s->at)) {
 		s->v.from = FROM_TEMP;
 		s->v.at += settings.temp_len;

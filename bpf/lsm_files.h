@@ -93,6 +93,8 @@ int BPF_PROG(reeve_file_open, struct file *file, int ret)
 		q.loses = (file->f_inode->i_mode & S_IFMT) == S_IFREG &&
 			  !is_own(file->f_inode);
 	}
+	if (!q.made)
+		q.mine = is_made(file->f_inode);
 	if (q.need & NEED_WRITE)
 		q.own = is_own(file->f_path.dentry->d_parent->d_inode);
 	if (file->f_inode->i_rdev >> 20 == PTY_SLAVE_MAJOR &&
@@ -100,7 +102,8 @@ int BPF_PROG(reeve_file_open, struct file *file, int ret)
 		q.flags |= REC_OWN;
 	held = hold(&q);
 	if (!held && (q.made || q.loses))
-		make_own(file->f_inode);
+		make_own(file->f_inode,
+			 q.made ? OWN_CONTENT | OWN_MADE : OWN_CONTENT);
 	return held;
 }
 
@@ -115,14 +118,18 @@ int BPF_PROG(reeve_file_receive, struct file *file, int ret)
 		return ret;
 	mode = BPF_CORE_READ(file, f_mode);
 	if (!bpf_map_delete_elem(&injected, &tid)) {
+		__u32 flags = BPF_CORE_READ(file, f_flags);
+
 		/* The gate's, which judged and counted it. */
 		if (mode & FMODE_CREATED ||
-		    (mode & FMODE_WRITE &&
-		     !(BPF_CORE_READ(file, f_flags) & OPEN_APPEND)))
-			make_own(file->f_inode);
+		    (flags & OPEN_TMPFILE) == OPEN_TMPFILE)
+			make_own(file->f_inode, OWN_CONTENT | OWN_MADE);
+		else if (mode & FMODE_WRITE && !(flags & OPEN_APPEND))
+			make_own(file->f_inode, OWN_CONTENT);
 		return 0;
 	}
 	about_file(&q, file);
+	q.mine = is_made(file->f_inode);
 	if (mode & FMODE_READ)
 		q.need |= NEED_READ;
 	if (mode & FMODE_WRITE)

@@ -117,6 +117,8 @@ static long conclude(__u32 p, struct conclusion *c)
 		v->born = 1;
 		a = ACTION_NONE;
 	}
+	if (v->mine && out & OUT_SECRET && v->way != WAY_EXEC)
+		a = ACTION_NONE;
 	if (a > v->action) {
 		v->action = a;
 		v->plane = p;

@@ -211,7 +211,7 @@ int BPF_PROG(reeve_path_truncate, const struct path *path, int ret)
 	q.loses = loses(path->dentry);
 	held = hold(&q);
 	if (!held && q.loses)
-		make_own(path->dentry->d_inode);
+		make_own(path->dentry->d_inode, OWN_CONTENT);
 	return held;
 }
 

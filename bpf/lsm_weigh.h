@@ -244,6 +244,7 @@ __noinline int weigh(__u32 i)
 	v->need = q->whole ? NEED_ALL : q->need;
 	v->way = way_of(q);
 	v->own = q->own;
+	v->mine = q->mine;
 	if (begins(s->path, s->at, PROC_DIR, 6) &&
 	    own_task(s->path, s->at + 6, &rest)) {
 		g->flags |= REC_OWN;
@@ -260,6 +261,8 @@ __noinline int weigh(__u32 i)
 	g->plane = v->plane;
 	if (v->born)
 		g->flags |= REC_BORN;
+	if (q->mine) /* a session inside may have asked */
+		g->flags |= REC_OWN;
 	if (v->terminal && !q->made && !(q->flags & REC_OWN)) {
 		if ((q->mode & S_IFMT) != S_IFCHR || !own_terminal(q))
 			return refuse(g, WHY_TERMINAL, EACCES);

@@ -242,6 +242,9 @@ func (in *Inner) Lose(files int) (over bool, err error) { return in.hooks.engine
 // Made says whether the session's own hooks know a file as its own.
 func (in *Inner) Made(path string) bool { return in.hooks.engine.Made(path) }
 
+// Created says whether the session's own hooks saw it make a file.
+func (in *Inner) Created(fd int) bool { return in.hooks.engine.Created(fd) }
+
 // Settle returns when all that the hooks have recorded was handed on.
 func (in *Inner) Settle() error {
 	var errs []error

@@ -42,6 +42,9 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 	if d.Action == event.ActionDeny {
 		return d
 	}
+	if d.Action == event.ActionAllow && source.Rule == ruleMade {
+		d.Rule = ruleMade
+	}
 	// What follows can only deny: it holds whatever is answered to a question.
 	if strange, is := p.strangeSocket(req); is {
 		return strange
@@ -63,13 +66,13 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 }
 
 // Stricter joins two decisions that must both hold: the stricter, of two that are as
-// strict the one that a born repository does not lift, and the guard of either.
+// strict the one that a born repository or file does not lift, and the guard of either.
 func Stricter(a, b event.Decision) event.Decision {
-	guard := a.GuardContent || b.GuardContent
+	guard, secret := a.GuardContent || b.GuardContent, a.Secret || b.Secret
 	if a.Action > b.Action || a.Action == b.Action && a.Action != event.ActionAllow && (!a.AskBorn || b.AskBorn) {
 		b = a
 	}
-	b.GuardContent = guard
+	b.GuardContent, b.Secret = guard, secret
 	return b
 }
 
@@ -92,7 +95,7 @@ func (p *Policy) moves(from, to *target) (event.Decision, bool) {
 			return p.deny(syscall.EACCES, "", reasonPlants), false
 		}
 	}
-	if from.kind != event.ObjectDir && p.verdictOf(to).widens(p.verdictOf(from)) {
+	if from.kind != event.ObjectDir && p.verdictOf(to).widens(p.verdictOn(from)) {
 		return p.deny(syscall.EACCES, "", reasonWidens), false
 	}
 	return event.Decision{}, true
@@ -148,11 +151,17 @@ func (p *Policy) decideLink(from, to *target) event.Decision {
 	if from.kind == event.ObjectSymlink && !p.ordinaryName(to) {
 		return p.deny(syscall.EACCES, "", reasonPlants)
 	}
-	have := p.verdictOf(from)
+	have, name := p.verdictOn(from), p.verdictOf(to)
 	// In a repository of the session's own a protected name may be written after all,
 	// and with it whatever else the file is called.
 	opens := from.req.Born && have.write > event.ActionAllow
-	if !opens && !p.verdictOf(to).widens(have) {
+	if !opens && !name.widens(have) {
+		if from.made && name.widens(p.verdictOf(from)) {
+			d.Secret = true
+			if d.Action == event.ActionAllow {
+				d.Rule = ruleMade
+			}
+		}
 		return d
 	}
 	from.need = event.AccessRead

@@ -238,8 +238,15 @@
 //
 // An exception holds where it is more specific than the built-in pattern; "/"
 // lifts a layer altogether. What is not there is no secret: a file with a
-// secret's name may be made, but not opened again. A repository that the session
-// itself made is git's to configure, but for live hooks, and only with settings
+// secret's name may be made, and a regular file that the session itself made is no
+// secret of the host: it may be opened, renamed and removed under any name, but not
+// run. It stays the session's when it is renamed; what was truncated, overwritten,
+// moved or linked does not become it, and what another session made is not this one's,
+// nor is what the session outside made one inside. What the host writes into such a file
+// may be read until a minute after the session could last begin to change it, and by
+// whatever the session has kept open; under the engine lsm for as long as the kernel
+// keeps the inode. What a profile says of a file holds for its own as for any. A
+// repository that the session itself made is git's to configure, but for live hooks, and only with settings
 // that are known to be data; one that stood there is not moved away, and no .git
 // file is made in a directory that stood there. What a directory is called decides
 // what a repository is, so a bare repository without .git in its name is not

@@ -11,7 +11,7 @@ import (
 func (t *target) excused(r *rule) (excused, guarded bool) {
 	switch r.guard {
 	case guardSecret:
-		return t.makesSecret(), false
+		return t.makesSecret() || t.ownSecret(r), false
 	case guardLink:
 		return t.linkExcuse(), false
 	case guardConfig:
@@ -40,12 +40,35 @@ func (t *target) linkExcuse() bool {
 }
 
 // makesSecret reports whether a file with a secret's name is only being made:
-// what is not there holds no secret. Opening it again to read stays denied.
+// what is not there holds no secret. Opening it again is for ownSecret to excuse.
 func (t *target) makesSecret() bool {
 	if !t.missing || t.need != event.AccessWrite {
 		return false
 	}
 	return t.role == roleMake || t.role == roleTo || t.role == roleLink
+}
+
+// ruleMade is the rule of what is allowed since the session itself made the file.
+const ruleMade = "made by this session"
+
+// ownSecret reports whether a file with a secret's name is one that the session
+// itself made: a key that it generated is no secret of the host. Only what reeve
+// calls a secret by itself is excused, never what a person's rule denies. Run it
+// may not be: the floor knows no files, only names.
+func (t *target) ownSecret(r *rule) bool {
+	return r.born == bornFile && t.made && t.need&event.AccessExec == 0
+}
+
+// mayBeBorn reports whether what a rule stands against would pass if it turned out
+// that the session made it.
+func (t *target) mayBeBorn(r *rule) bool {
+	switch {
+	case r == nil, r.born == bornNever:
+		return false
+	case r.born == bornFile:
+		return t.file && !t.made && t.need&event.AccessExec == 0
+	}
+	return !t.req.Born
 }
 
 // bornExcuse reports whether a repository made by the session itself may do

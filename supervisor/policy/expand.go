@@ -46,7 +46,11 @@ func (p *Policy) expandLayer(b *strings.Builder, s *ruleSet, layer int, table st
 		return
 	}
 	slices.SortStableFunc(rules, func(a, c *rule) int { return strings.Compare(a.glob, c.glob) })
-	fmt.Fprintf(b, "\n%s%s\n", s.layers[layer].describe(), table)
+	heading := s.layers[layer].describe() + table
+	if slices.ContainsFunc(rules, func(r *rule) bool { return r.born == bornFile }) {
+		heading += ": what it denies is no secret where the session itself made the file"
+	}
+	fmt.Fprintf(b, "\n%s\n", heading)
 	for _, r := range rules {
 		word, from := r.word.String(), ""
 		switch {

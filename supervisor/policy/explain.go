@@ -160,8 +160,11 @@ func (r *rule) explain(t *target, lv *LayerVerdict) {
 		return
 	}
 	lv.Note = r.reason
+	if r.born == bornFile && t.kind != event.ObjectDir && t.need&event.AccessExec == 0 {
+		lv.Note += ", unless the session itself made the file"
+	}
 	if excused, guarded := t.excused(r); excused {
-		lv.Action, lv.Note = event.ActionAllow, "excepted: the file is new, or in a repository that the session made"
+		lv.Action, lv.Note = event.ActionAllow, "excepted: the file is new, made by the session, or in a repository that the session made"
 		if guarded {
 			lv.Note += "; its content is checked when it is moved there, and nothing else can write it"
 		}

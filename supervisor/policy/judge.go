@@ -25,6 +25,25 @@ func (p *Policy) verdictOf(t *target) verdict {
 	return v
 }
 
+// verdictOn is what all layers together say of the object that stands at a path: of
+// a file that the session made no secret's name stands against it.
+func (p *Policy) verdictOn(t *target) verdict {
+	if !t.made {
+		return p.verdictOf(t)
+	}
+	var v verdict
+	for _, s := range p.planes {
+		winners := s.match(t)
+		for i := range s.layers {
+			w := winner(winners, i)
+			if w < 0 || s.rules[w].born != bornFile {
+				v = v.and(s.layerVerdict(i, w))
+			}
+		}
+	}
+	return v
+}
+
 // judge decides about one path.
 func (p *Policy) judge(t *target) event.Decision {
 	rule := ""
@@ -51,10 +70,12 @@ type refusal struct {
 	verdict event.Action
 	hide    bool
 	// askBorn is set when all that stands against it is protected configuration
-	// that a repository of the session's own might change.
+	// that a repository of the session's own might change, or a secret's name that a
+	// file of its own might have.
 	askBorn bool
-	// guarded is set when nothing stands against it but content has to be checked.
-	guarded bool
+	// guarded is set when nothing stands against it but content has to be checked,
+	// secret when only a secret's name did, which was excused.
+	guarded, secret bool
 }
 
 // refuse finds what stands against a target that the verdict does not allow, and
@@ -62,7 +83,11 @@ type refusal struct {
 func (p *Policy) refuse(t *target) event.Decision {
 	r := p.refusal(t)
 	if r.set == nil {
-		return event.Decision{Action: event.ActionAllow, Rule: p.files.allowedBy[p.files.accept(t)], By: p.by, GuardContent: r.guarded}
+		d := event.Decision{Action: event.ActionAllow, Rule: p.files.allowedBy[p.files.accept(t)], By: p.by, GuardContent: r.guarded, Secret: r.secret}
+		if r.secret && t.made {
+			d.Rule = ruleMade
+		}
+		return d
 	}
 	d := event.Decision{Action: r.verdict, By: p.by, Reason: p.reason(&r, t), AskBorn: r.askBorn, Errno: int32(syscall.EACCES)}
 	if r.rule != nil {
@@ -114,10 +139,11 @@ func (p *Policy) refusal(t *target) refusal {
 				excused, guarded := t.excused(by)
 				if excused {
 					found.guarded = found.guarded || guarded
+					found.secret = found.secret || by.guard == guardSecret
 					continue
 				}
 			}
-			onlyBorn = onlyBorn && by != nil && by.born != bornNever && !t.req.Born
+			onlyBorn = onlyBorn && t.mayBeBorn(by)
 			// Of equals a rule that names the path says more than that none does.
 			if a > found.verdict || a == found.verdict && found.rule == nil && by != nil {
 				found.set, found.layer, found.rule, found.verdict, found.hide = s, i, by, a, v.hide

@@ -50,8 +50,8 @@ func (p *Policy) LowerHooks(terms Terms) (tracer.Plan, error) {
 			plan.Handling[c] = gate.Hook
 		}
 	}
+	rules.Marks = true
 	if plan.Handling[gate.Write] == gate.Hook && !p.recordOnly {
-		rules.Marks = true
 		if rules.Bulk, err = p.hookLimit(); err != nil {
 			return plan, err
 		}
@@ -160,6 +160,7 @@ func (s *ruleSet) plane() lsm.Plane {
 			HideRead: s.hidden(winners, event.AccessRead), HideWrite: s.hidden(winners, event.AccessWrite),
 			HideExec: s.hidden(winners, event.AccessExec),
 			Own:      s.bornOnly(winners),
+			Secret:   s.secretOnly(winners),
 		}
 	}
 	return out
@@ -197,6 +198,23 @@ func (s *ruleSet) bornOnly(winners []int32) bool {
 		}
 	}
 	return born
+}
+
+// secretOnly reports whether all that stands against reading or writing is that a file
+// of the name would be a secret: of one that the session made it is none, see ownSecret.
+func (s *ruleSet) secretOnly(winners []int32) bool {
+	secret := false
+	for i := range s.layers {
+		w := winner(winners, i)
+		switch {
+		case s.layerVerdict(i, w).of(event.AccessRead|event.AccessWrite) <= event.ActionAllow:
+		case w < 0 || s.rules[w].born != bornFile:
+			return false
+		default:
+			secret = true
+		}
+	}
+	return secret
 }
 
 // hidden reports whether the layer that a refusal would name hides the path.

@@ -250,8 +250,8 @@ func (p *placer) secrets(exempt []pathRule) (places, anywhere []rule) {
 		}
 	}
 	for _, g := range p.tables.secrets {
-		add(rule{word: wordDeny, reason: g.reason, below: true}, g.deny...)
-		add(rule{word: wordDeny, reason: g.reason}, g.files...)
+		add(rule{word: wordDeny, reason: g.reason, born: bornFile, below: true}, g.deny...)
+		add(rule{word: wordDeny, reason: g.reason, born: bornFile}, g.files...)
 		add(rule{word: wordPass, below: true}, g.pass...)
 		add(rule{word: wordPass}, g.passFiles...)
 	}

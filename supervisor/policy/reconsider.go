@@ -46,6 +46,7 @@ const noApprovals = "asks; approvals are not available, so denied"
 type Review struct {
 	own, other *rerun
 	now        time.Time
+	made       recordMade
 	// sameCommands is set when both say the same about commands.
 	sameCommands bool
 }
@@ -70,6 +71,7 @@ func (r *Review) Reconsider(e *event.Event) Reconsidered {
 		r.other.answered(e)
 		return Reconsidered{}
 	}
+	defer r.made.note(e)
 	if !strings.HasPrefix(e.By, byPolicy) && !strings.HasPrefix(e.By, byApprover) {
 		if e.Action == event.ActionDeny && other.holdsNothing() && !own.holdsNothing() {
 			return Reconsidered{Asked: true, Open: fmt.Sprintf("decided by the %s (%s), and profile %s holds nothing back", cmp.Or(e.By, "gate"), e.Reason, other.Own().name)}
@@ -77,7 +79,12 @@ func (r *Review) Reconsider(e *event.Event) Reconsidered {
 		return Reconsidered{}
 	}
 	req := e.Request()
-	was, is := r.own.next(e, &req), r.other.next(e, &req)
+	was := r.own.next(e, &req)
+	asked := was.decision.AskBorn || req.Born // whose the repository, or the file, is
+	if !asked {
+		r.made.claim(&req)
+	}
+	is := r.other.next(e, &req)
 	if e.Op == event.OpExec {
 		if inPart(e) {
 			return r.partial(e, &req, was, is)
@@ -91,7 +98,7 @@ func (r *Review) Reconsider(e *event.Event) Reconsidered {
 	switch {
 	case out.From != was.action && (!looked || out.From != event.ActionDeny):
 		out.Open = misfit(out.From, was.action)
-	case is.decision.AskBorn && !was.decision.AskBorn && !req.Born:
+	case is.decision.AskBorn && !asked && !r.other.onlyFiles(&req):
 		out.Open = "depends on whether the session made the repository, which its own policy did not ask"
 	case guarded && !looked:
 		out.Open = "depends on what the settings file held, which its own policy did not ask"

@@ -196,7 +196,7 @@ func (t *tables) readToolchains(s *section) {
 }
 
 // bornRule says what a repository made by the session may do with a protected
-// path.
+// path, or that a file which the session made is no secret.
 type bornRule uint8
 
 const (
@@ -204,6 +204,7 @@ const (
 	bornSamples
 	bornContent
 	bornAll
+	bornFile // of the built-in secrets alone
 )
 
 var bornRules = map[string]bornRule{"never": bornNever, "samples": bornSamples, "content": bornContent, "all": bornAll}

@@ -18,6 +18,9 @@ type target struct {
 	// path, what will. missing is set when nothing stands there yet.
 	kind    event.ObjectKind
 	missing bool
+	// file is set when a regular file stands there now, made when it is one that the
+	// session itself made.
+	file, made bool
 	// need is what must be allowed: AccessRead, AccessWrite, AccessExec.
 	need event.Access
 	// role is what the operation does with the name.
@@ -44,6 +47,8 @@ func newTarget(req *event.Request, obj *event.Object, need event.Access, as role
 	t := target{
 		req: req, path: obj.Path, kind: obj.Kind, missing: obj.Kind == event.ObjectMissing, need: need, role: as,
 	}
+	t.file = obj.Kind == event.ObjectFile
+	t.made = t.file && obj.Own
 	t.rest, t.ownProc = ownProc(req, obj)
 	return t
 }

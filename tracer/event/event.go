@@ -128,7 +128,10 @@ type Object struct {
 	Port   uint16
 	Family uint16
 	Proto  string
-	// Own says that a socket address is one the session itself listens on.
+	// Own says that it is the session's: an address that it listens on, a terminal or
+	// socket file of its own, an entry of /proc about one of its tasks, a regular
+	// file that it made. Of files it is set where the decider asked for it, see
+	// Decision.AskBorn, and by the hooks of engine lsm of each that is opened.
 	Own bool
 }
 
@@ -184,9 +187,14 @@ type Decision struct {
 	// Errno is what the task gets on deny; zero means EACCES.
 	Errno int32
 	// AskBorn asks the gate to find out whether the repository above the object
-	// is the session's own, and to ask again with Request.Born set. The decision
-	// as it stands holds if the gate cannot tell.
+	// is the session's own, and to ask again with Request.Born set, and whether the
+	// session made the files themselves, with Object.Own set. The decision as it
+	// stands holds if the gate cannot tell.
 	AskBorn bool
+	// Secret says of what is allowed that it gives a file a name which is a
+	// secret's, or is about such a file of the session's own: the gate is to remember
+	// for long that the session made it.
+	Secret bool
 	// GuardContent asks, with an allowed rename over a protected settings file,
 	// that the content be checked by Decider.CheckContent and moved as a fresh
 	// copy that no other descriptor can write to; with the allowed making of one,

@@ -12,7 +12,7 @@ import (
 
 // claim says of an object whether it is the session's own: an entry of /proc
 // about one of its tasks, a socket file that it bound. Of addresses and terminals
-// that is said where they are looked up.
+// that is said where they are looked up, of files by claimFile.
 func (w *worker) claim(o *event.Object) {
 	if o.Kind == event.ObjectSocket {
 		o.Own = w.g.sockets.made(o, w.made)
@@ -21,6 +21,52 @@ func (w *worker) claim(o *event.Object) {
 	if pid, ok := proc.PathPID(o.Path); ok {
 		o.Own = pid == w.th.TGID || w.owns(pid)
 	}
+}
+
+// claimFile says of an object whether it is a file that the session made.
+func (w *worker) claimFile(o *event.Object) {
+	id := FileID{o.Dev, o.Ino}
+	f, known := w.g.creations.known(id)
+	known = known && w.made(f.by)
+	hooks := w.ownHooks()
+	local, seen := w.g.local.Load(o.Dev)
+	switch {
+	case o.Kind != event.ObjectFile, !known && hooks == nil:
+		return
+	case w.inline && (!seen || !local.(bool)): // its server may not answer
+		return
+	}
+	fd, err := unix.Openat2(unix.AT_FDCWD, o.Path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if !known {
+		var st unix.Stat_t
+		o.Own = unix.Fstat(fd, &st) == nil && id == FileID{st.Dev, st.Ino} && hooks.Created(fd)
+		return
+	}
+	now, s, changed, ok := stampOf(fd)
+	switch {
+	case ok && now != id: // another file
+	case !ok, s != f.stamp, changed.After(f.changed.Add(ownLasts)):
+		w.g.creations.forget(id)
+	default:
+		o.Own = true
+	}
+}
+
+// ownHooks are the hooks of the very session that the task is of, nil without.
+func (w *worker) ownHooks() Injector {
+	if w.m != w.g.members.main() {
+		if w.m.Holder == nil {
+			return nil
+		}
+		return w.m.Holder
+	}
+	return w.g.cfg.Injector
 }
 
 // terminals are those that the session may open by name: those that it was

@@ -109,6 +109,7 @@ func (w *worker) openNew(out outcome, name proc.Name, obj event.Object, o openin
 			return answer{again: true} // somebody else made it meanwhile
 		}
 		if err == nil {
+			w.created(&name.Parent, fd, d.Secret)
 			w.began(&request, d, fd)
 		}
 		if err == nil && d.GuardContent {

@@ -99,6 +99,7 @@ type Gate struct {
 	execs     execs
 	lines     lines
 	repos     repos
+	creations creations
 	terminals terminals
 	local     sync.Map // st_dev → bool: a local file system, which does not block
 	tree      sync.Mutex

@@ -38,6 +38,7 @@ func (w *worker) remove(req event.Request, dirfd int32, ptr uint64, flags int) (
 	req.Access = event.AccessDelete
 	return w.onName(req, dirfd, ptr, func(n *proc.Name) error {
 		was := n.Object("")
+		gone := w.g.creations.losesName(n, &was)
 		err := perform.Unlink(n.Parent.FD, n.Last, flags)
 		if err == nil && was.Kind == event.ObjectDir {
 			w.g.repos.forget(FileID{was.Dev, was.Ino})
@@ -45,6 +46,7 @@ func (w *worker) remove(req event.Request, dirfd int32, ptr uint64, flags int) (
 		if err == nil {
 			w.g.sockets.unbound(&was)
 			w.g.acts.forget(&was)
+			gone()
 		}
 		return err
 	})

@@ -167,6 +167,9 @@ func (w *worker) openTmpfile(out outcome, o opening) (outcome, error) {
 			return failedHere(err.Error())
 		}
 		fd, err := perform.Tmpfile(p.FD, o.flags, o.mode)
+		if err == nil {
+			w.created(&p, fd, false)
+		}
 		return opened(fd, err, o.flags)
 	}
 	return out, nil

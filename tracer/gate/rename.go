@@ -82,6 +82,7 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 		if guarded {
 			return w.moveChecked(&request, &p)
 		}
+		gone := w.g.creations.losesName(&p.to, &request.Target)
 		err := perform.Rename(p.from.Parent.FD, p.from.Last, p.to.Parent.FD, p.to.Last, flags)
 		switch {
 		case err != nil:
@@ -93,6 +94,7 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 			w.g.acts.moved(w.th.ID, &request.Object, request.Target.Path)
 			w.g.sockets.unbound(&request.Target)
 			w.g.repos.forget(FileID{request.Target.Dev, request.Target.Ino})
+			gone()
 		}
 		return done(err)
 	}

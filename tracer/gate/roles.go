@@ -102,6 +102,9 @@ type Injector interface {
 	// Own tells of what was made for a task, or had its content replaced, by any
 	// descriptor of it.
 	Own(fd int) error
+	// Created says whether a hook saw the session make a regular file that was not
+	// there before, by any descriptor of it.
+	Created(fd int) bool
 	// Answered tells of a file that somebody said yes to, to read it or to run it, by
 	// any descriptor of it: they may be asked about it where nobody else can be.
 	Answered(fd int) error

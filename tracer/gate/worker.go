@@ -193,7 +193,7 @@ func ours(errno unix.Errno) bool {
 	return false
 }
 
-// decide asks the policy, twice if it wants to know whose repository it is.
+// decide asks the policy, twice if it wants to know whose repository, or file, it is.
 func (w *worker) decide(req *event.Request) event.Decision {
 	if req.Task.ID == "" {
 		req.Task = w.th.Task(false)
@@ -201,15 +201,22 @@ func (w *worker) decide(req *event.Request) event.Decision {
 	w.claim(&req.Object)
 	w.claim(&req.Target)
 	d := w.m.Decider.Decide(req)
-	if d.AskBorn && w.g.born(req) {
-		req.Born = true
-		d = w.m.Decider.Decide(req)
+	if d.AskBorn {
+		req.Born = w.g.born(req)
+		w.claimFile(&req.Object)
+		w.claimFile(&req.Target)
+		if req.Born || req.Object.Own || req.Target.Own {
+			d = w.m.Decider.Decide(req)
+		}
 	}
 	switch d.Action {
 	case event.ActionNone:
 		d.Action, d.Reason = event.ActionDeny, "bug: no decision"
 	case event.ActionAsk:
 		d = w.granted(req, d)
+	}
+	if d.Action == event.ActionAllow && d.Secret {
+		w.changesOwn(req)
 	}
 	return d
 }

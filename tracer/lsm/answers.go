@@ -40,7 +40,8 @@ func (e *Engine) Own(fd int) error {
 	if !e.marks {
 		return nil
 	}
-	if err := e.loaded.Maps[bpf.LsmMapOwnInodes].Update(int32(fd), uint32(1), ebpf.UpdateAny); err != nil {
+	err := e.loaded.Maps[bpf.LsmMapOwnInodes].Update(int32(fd), uint32(bpf.LsmOwnOWN_CONTENT), ebpf.UpdateNoExist)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyExist) { // what is there may say more
 		return fmt.Errorf("mark what the session made: %w", err)
 	}
 	return nil
@@ -72,6 +73,14 @@ func (e *Engine) Made(path string) bool {
 	}
 	var mark uint32
 	return e.loaded.Maps[bpf.LsmMapOwnInodes].Lookup(int32(fd), &mark) == nil
+}
+
+// Created reports whether a file did not exist before the session made it, given any
+// descriptor of it, as far as a hook saw that and the kernel has not forgotten the inode
+// since.
+func (e *Engine) Created(fd int) bool {
+	var mark uint32
+	return e.loaded.Maps[bpf.LsmMapOwnInodes].Lookup(int32(fd), &mark) == nil && mark&uint32(bpf.LsmOwnOWN_MADE) != 0
 }
 
 // Announce lets a thread execute files that the policy asks about, since the

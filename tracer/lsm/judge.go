@@ -61,8 +61,8 @@ type Question struct {
 	// Need is AccessRead, AccessWrite or AccessExec.
 	Need event.Access
 	// Made says that the call makes the file, Own that the session made the
-	// directory that it is in.
-	Made, Own bool
+	// directory that it is in, Mine that it made the file.
+	Made, Own, Mine bool
 	// Times is how often to ask, 0 is once; Record writes a record each time.
 	Times  int
 	Record bool
@@ -86,6 +86,9 @@ func (j *Judge) Ask(q Question) (Answer, error) {
 	}
 	if q.Own {
 		a.Own = 1
+	}
+	if q.Mine {
+		a.Mine = 1
 	}
 	if q.Record {
 		a.Record = 1

@@ -21,8 +21,9 @@ type Outcome struct {
 	HideRead, HideWrite, HideExec bool
 	// Terminal says that only the session's own terminals pass.
 	Terminal bool
-	// Own says that writing and making pass in a directory that the session made.
-	Own bool
+	// Own says that writing and making pass in a directory that the session made,
+	// Secret that reading and writing do of a file that it made.
+	Own, Secret bool
 }
 
 // The rest of an outcome's bits, as bpf/lsm.h has them.
@@ -30,6 +31,7 @@ const (
 	outHide     = 2 * bpf.LsmWayNUM_WAYS
 	outTerminal = 1 << 15
 	outOwn      = 1 << 16
+	outSecret   = 1 << 17
 )
 
 func (o Outcome) pack() uint32 {
@@ -52,6 +54,9 @@ func (o Outcome) pack() uint32 {
 	}
 	if o.Own {
 		out |= outOwn
+	}
+	if o.Secret {
+		out |= outSecret
 	}
 	return out
 }
@@ -113,8 +118,8 @@ type Rules struct {
 	// Families is a bit set of the socket families that are open besides unix,
 	// and TCP and UDP; AF_INET stands for their other protocols.
 	Families uint64
-	// Marks says that what the session makes is marked, as Bulk and Outcome.Own need
-	// it.
+	// Marks says that what the session makes is marked, as Bulk, Outcome.Own and
+	// Outcome.Secret need it.
 	Marks bool
 	// Bulk is counted by the hooks; the zero value is no limit, or one that the
 	// gate counts, to which all that can change a file is notified then.
