@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -69,7 +70,12 @@ func run(ctx context.Context, o *runOptions) (status int, err error) {
 		return runNested(o, id)
 	}
 	debug.SetGCPercent(gcPercentStart)
-	settle := time.AfterFunc(startTime, func() { debug.SetGCPercent(gcPercent) })
+	settle := time.AfterFunc(startTime, func() {
+		debug.SetGCPercent(gcPercent)
+		// One more than there are: the gate's receiver comes back from the kernel all the
+		// time, and a task would wait until a recorder's goroutine makes room.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	})
 	defer settle.Stop()
 	launcher, err := tracer.Prepare(true)
 	if err != nil {
