@@ -13,7 +13,7 @@ func (t *target) excused(r *rule) (excused, guarded bool) {
 	case guardSecret:
 		return t.makesSecret() || t.ownSecret(r), false
 	case guardLink:
-		return t.linkExcuse(), false
+		return t.linkExcuse()
 	case guardConfig:
 		return t.bornExcuse(r.born)
 	}
@@ -25,18 +25,41 @@ func (t *target) excused(r *rule) (excused, guarded bool) {
 // submodule with such a file; in one that stood there it would give the user's
 // own git another repository. A directory ".git" may be made anywhere, since what
 // git obeys in it is protected as well.
-func (t *target) linkExcuse() bool {
+// What a file ".git" or "commondir" says is checked: it could name a directory whose
+// settings nobody judged.
+func (t *target) linkExcuse() (excused, guarded bool) {
 	isDir := t.kind == event.ObjectDir
 	switch {
 	case t.role == roleFrom && !isDir: // Born is about where it goes
-		return false
+		return false, false
+	case t.req.Born && !isDir && last(t.path) != "gitdir":
+		return t.bornLink()
 	case t.req.Born, t.role == roleTo && isDir: // whether it may leave its old place is judged there
-		return true
+		return true, false
 	case t.role == roleMake:
-		return t.req.Op == event.OpMkdir && (t.missing || isDir)
+		return t.req.Op == event.OpMkdir && (t.missing || isDir), false
 	}
 	// One that is removed is empty: its settings do not go without being judged.
-	return isDir && (t.role == roleUse || t.role == roleRemove)
+	return isDir && (t.role == roleUse || t.role == roleRemove), false
+}
+
+// bornLink is linkExcuse of a file with a content that counts, in a directory that the
+// session made.
+func (t *target) bornLink() (excused, guarded bool) {
+	switch t.role {
+	case roleMake:
+		made := t.req.Op == event.OpCreate && t.missing
+		return made || t.req.Op == event.OpMkdir, made
+	case roleTo:
+		moved := t.req.Op == event.OpRename && t.req.Object.Kind == event.ObjectFile && t.req.Flags&renameExchange == 0
+		return moved, moved
+	case roleUse:
+		written := t.req.Op == event.OpOpen
+		return written || t.req.Op == event.OpChmod || t.req.Op == event.OpChown || t.req.Op == event.OpUtime, written
+	case roleRemove:
+		return true, false
+	}
+	return false, false
 }
 
 // makesSecret reports whether a file with a secret's name is only being made:

@@ -138,7 +138,9 @@ func TestGitInBornRepositories(t *testing.T) {
 				t.Errorf("%s: %s: denied by %q (%s), asked %v", command, line, d.Rule, d.Reason, asked)
 			}
 			toConfig := strings.HasSuffix(req.Target.Path, "/config") && strings.Contains(req.Target.Path, ".git/")
-			if d.GuardContent != (toConfig && req.Op == event.OpRename) {
+			name := last(req.Object.Path)
+			written := (name == ".git" || name == "commondir") && (req.Op == event.OpCreate || req.Op == event.OpOpen && req.Access&event.AccessWrite != 0)
+			if d.GuardContent != (toConfig && req.Op == event.OpRename || written) {
 				t.Errorf("%s: %s: guard %v", command, line, d.GuardContent)
 			}
 		}

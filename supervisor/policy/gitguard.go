@@ -15,13 +15,25 @@ import (
 // cannot be parsed.
 func (p *Policy) CheckContent(req *event.Request, content []byte) event.Decision {
 	const what = "git settings"
-	settings, err := parseGitConfig(content)
-	if err != nil {
-		return p.deny(syscall.EACCES, what, "git settings that cannot be read for sure: "+err.Error())
-	}
 	path := req.Target.Path
 	if path == "" {
 		path = req.Object.Path
+	}
+	switch last(path) {
+	case ".git":
+		if !p.guardedRepository(parent(path), string(content)) {
+			return p.deny(syscall.EACCES, "git link", "a link to a repository whose settings nobody would judge")
+		}
+		return p.allow("git link")
+	case "commondir":
+		if strings.TrimSpace(string(content)) != "../.." {
+			return p.deny(syscall.EACCES, "git link", "a work tree whose settings would be elsewhere")
+		}
+		return p.allow("git link")
+	}
+	settings, err := parseGitConfig(content)
+	if err != nil {
+		return p.deny(syscall.EACCES, what, "git settings that cannot be read for sure: "+err.Error())
 	}
 	for i := range settings {
 		if why := settings[i].danger(strings.Contains(path, "/modules/")); why != "" {
@@ -29,6 +41,45 @@ func (p *Policy) CheckContent(req *event.Request, content []byte) event.Decision
 		}
 	}
 	return p.allow(what)
+}
+
+// guardedRepository reports whether a file ".git" in a directory leads to where git's
+// settings are guarded by their names: a repository called x.git, or the
+// administration of a submodule or a work tree in one. Not into the session's own
+// temporary directory, where they are not, unless it is in there itself.
+func (p *Policy) guardedRepository(dir, content string) bool {
+	to, ok := strings.CutPrefix(content, "gitdir: ")
+	to = strings.TrimRight(to, "\r\n")
+	if !ok || to == "" || strings.ContainsAny(to, "\x00\n") {
+		return false
+	}
+	if !strings.HasPrefix(to, "/") {
+		for strings.HasPrefix(to, "../") {
+			dir, to = parent(dir), to[len("../"):]
+		}
+		to = join(dir, to)
+	}
+	for _, tmp := range append(one(p.host.Tmp), one(p.host.Cache)...) {
+		if isBelow(to, tmp) && !isBelow(dir, tmp) {
+			return false
+		}
+	}
+	parts := strings.Split(strings.TrimSuffix(to, "/"), "/")
+	for _, part := range parts[1:] {
+		if part == "" || part == "." || part == ".." {
+			return false // what it leads to depends on what links there are
+		}
+	}
+	n := len(parts)
+	if strings.HasSuffix(parts[n-1], ".git") {
+		return true
+	}
+	for i := 1; i < n-1; i++ {
+		if parts[i] == ".git" && parts[i+1] == "modules" && i+2 < n || strings.HasSuffix(parts[i], ".git") && parts[i+1] == "worktrees" && i+3 == n {
+			return true
+		}
+	}
+	return false
 }
 
 // Reasons against a setting.

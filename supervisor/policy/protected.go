@@ -27,6 +27,7 @@ func (p *placer) protected(exempt []pathRule) []rule {
 		add(ws, "**/", g.pass, pass)
 		add(git, "", inGitDir(g.pass), pass)
 		base.below = false
+		add(p.sharedTmp(), "", g.tmpRoot, base)
 		add(ws, "**/", g.exact, base)
 		add(git, "", inGitDir(g.exact), base)
 		base.guard = guardLink

@@ -94,7 +94,7 @@ func (r *Review) Reconsider(e *event.Event) Reconsidered {
 	out := Reconsidered{Asked: true, From: recorded(e, was.action), To: is.action, Decision: is.decision}
 	// Content is judged by no profile: where it was looked at the answer holds.
 	looked := was.decision.GuardContent && (was.action == event.ActionAllow || e.Action == event.ActionAllow)
-	guarded := is.decision.GuardContent && is.action == event.ActionAllow && req.Op == event.OpRename
+	guarded := is.decision.GuardContent && is.action == event.ActionAllow
 	switch {
 	case out.From != was.action && (!looked || out.From != event.ActionDeny):
 		out.Open = misfit(out.From, was.action)

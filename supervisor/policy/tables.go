@@ -63,6 +63,7 @@ type protectedGroup struct {
 	any, root, exact, links, pass []string
 	home                          []string // below the home directory
 	tmp                           bool     // holds in the host's temporary directories, too
+	tmpRoot                       []string // these, and not below them
 }
 
 // cacheTable is one table of caches.toml.
@@ -174,7 +175,7 @@ func (t *tables) readProtected(s *section) {
 		t.protected = append(t.protected, protectedGroup{
 			reason: reason, word: parseWord(g.choice("change", "deny", "ask")), born: bornRules[g.choice("born", "never", "samples", "content", "all")],
 			any: g.list("any"), root: g.list("root"), exact: g.list("exact"), links: g.list("links"), pass: g.list("pass"),
-			home: g.list("home"), tmp: isYes(g.yes("tmp")),
+			home: g.list("home"), tmp: isYes(g.yes("tmp")), tmpRoot: g.list("tmp_root"),
 		})
 	})
 }

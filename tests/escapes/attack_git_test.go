@@ -84,7 +84,7 @@ var gitSettings = []struct {
 	{"fsmonitor", "git config core.fsmonitor ./x", "fsmonitor", true},
 	{"include", "git config include.path ../x", "[include]", true},
 	{"direct", "printf '[core]\\n\\tpager = ./x\\n' >> .git/config", "pager", true},
-	{"made anew", "rm .git/config && printf '[core]\\n\\tpager = ./x\\n' > .git/config", "pager", true},
+	{"made anew", "rm .git/config && printf '[core]\\n\\tpager = ./x\\n' > .git/config; grep -q pager .git/config", "pager", true},
 	{"hook", "printf '#!/bin/sh\\n' > .git/hooks/pre-commit", "", true},
 	{"name", "git config user.name Somebody", "name = somebody", false},
 	{"email", "git config user.email somebody@example.org", "email = somebody@", false},

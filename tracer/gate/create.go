@@ -113,20 +113,9 @@ func (w *worker) openNew(out outcome, name proc.Name, obj event.Object, o openin
 			w.began(&request, d, fd)
 		}
 		if err == nil && d.GuardContent {
-			return sealed(fd, o.flags)
+			return w.draft(&request, name.Parent.FD, fd, o)
 		}
 		return opened(fd, err, o.flags)
 	}
 	return out, nil
-}
-
-// sealed answers with a descriptor that can only read what was just made: it stays
-// empty until something that is judged takes its place. Who only makes the file does
-// not notice, who writes gets EBADF.
-func sealed(fd, flags int) answer {
-	defer unix.Close(fd)
-	dir, name := proc.Self(fd)
-	const writes = unix.O_ACCMODE | unix.O_CREAT | unix.O_EXCL | unix.O_TRUNC | unix.O_APPEND
-	reader, err := perform.ReopenNow(dir, name, flags&^writes|unix.O_RDONLY)
-	return opened(reader, err, flags)
 }

@@ -112,6 +112,7 @@ type Gate struct {
 	words     atomic.Int64 // bytes of arguments of what waits for answers
 	asking    asking
 	acts      acts
+	drafts    drafts
 	members   members
 	tty       int // our controlling terminal's device number
 	allowed   map[event.Op]bool
@@ -170,6 +171,7 @@ func (g *Gate) Run(ctx context.Context) error {
 	defer g.table.Close()
 	defer g.acts.remove(func(*act) bool { return true })
 	defer g.removeSegments()
+	defer g.settle(nil)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(g.waiting)

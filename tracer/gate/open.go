@@ -259,6 +259,9 @@ func (w *worker) openExisting(out outcome, p proc.Pinned, o opening) (outcome, e
 	request, d := out.req, out.d
 	out.act = func() answer {
 		defer p.Close()
+		if d.GuardContent {
+			return w.redraft(&request, &p, o)
+		}
 		if o.flags&unix.O_TRUNC != 0 && w.th.TableFull() {
 			return answer{errno: unix.EMFILE} // or the content would be gone, and nobody have the file
 		}

@@ -99,6 +99,12 @@ func (w *worker) resume(n *seccomp.Notification, start time.Time, grants []grant
 		w.unknown()
 		return false
 	}
+	if w.g.drafts.any() {
+		if w.inline {
+			return true // files are written
+		}
+		w.g.settle(w.actor)
+	}
 	w.strict = w.g.cfg.Strict || m.Recorder.Failing()
 	if w.inline && (w.strict || w.call.waits) {
 		return true
