@@ -38,6 +38,20 @@ type member struct {
 	Member
 	index  int
 	parent *member // nil for the session itself
+	// client is the task that began it, by its ID: it is held to the member's
+	// rules, and yet is what the session is seen by from outside. Its environment
+	// and its descriptors are the outer session's, so the member does not own it.
+	// Empty for the session itself.
+	client string
+}
+
+// owner is the member that a process belongs to as an object: of the client of
+// m the one that it came from.
+func (m *member) owner(task string) *member {
+	for m.parent != nil && m.client == task {
+		m = m.parent
+	}
+	return m
 }
 
 // within says whether a member is m or was begun inside it.
@@ -116,14 +130,14 @@ func (s *members) of(th *proc.Thread) (*member, error) {
 // errNoRoom says that there can be no more members.
 var errNoRoom = errors.New("too many sessions were begun inside this one")
 
-// add makes a member inside parent.
-func (s *members) add(parent *member, own Member) (*member, error) {
+// add makes a member inside parent, which the task client began.
+func (s *members) add(parent *member, own Member, client string) (*member, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.list) >= maxMembers || uint64(len(s.list)) > s.base {
 		return nil, errNoRoom
 	}
-	m := &member{own, len(s.list), parent}
+	m := &member{own, len(s.list), parent, client}
 	for c := range m.Handling {
 		if m.Handling[c] != parent.Handling[c] {
 			m.Handling[c] = narrower(parent.Handling[c], m.Handling[c])
@@ -160,8 +174,11 @@ func (w *worker) owns(pid int) bool {
 		return false
 	}
 	defer th.Release()
+	if th.ID == w.th.ID {
+		return true // whoever began a session is not that session's, and yet its own
+	}
 	m, err := w.g.members.of(th)
-	return err == nil && m.within(w.m)
+	return err == nil && m.owner(th.ID).within(w.m)
 }
 
 // made says whether what a member made counts as the worker's session's own.

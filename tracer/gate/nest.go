@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +25,8 @@ const NestOption = 0x72656576
 const (
 	// NestBegin makes the calling process, and all that it starts, a session.
 	NestBegin = 1
-	// NestEnd says that the calling process's session is over.
+	// NestEnd says that the session is over that the calling process began. To any
+	// other it is refused with EPERM, so that no task of a session ends its record.
 	NestEnd = 2
 )
 
@@ -59,6 +59,10 @@ func (w *worker) prctl(req event.Request) (outcome, error) {
 	if w.inline {
 		return out, proc.ErrBlocks
 	}
+	if uint32(w.n.Args[1]) == NestEnd && (w.m.parent == nil || w.m.client != w.th.ID) {
+		out.d = event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.EPERM), Reason: reasonNotClient}
+		return out, nil
+	}
 	if w.n.Args[3] > MaxNestMessage {
 		return out, unix.E2BIG
 	}
@@ -80,15 +84,14 @@ func (w *worker) prctl(req event.Request) (outcome, error) {
 	return out, nil
 }
 
+const reasonNotClient = "only the process that began a session says that it is over"
+
 func (w *worker) nest(command uint32, message []byte) ([]byte, error) {
 	ctx := w.g.asking.ctx
 	switch command {
 	case NestBegin:
 		return w.begin(ctx, message)
 	case NestEnd:
-		if w.m.parent == nil {
-			return nil, errors.New("the task is in no session that was begun inside this one")
-		}
 		return w.g.cfg.Nester.End(ctx, w.m.index, message)
 	}
 	return nil, fmt.Errorf("command %d: this reeve is of another version than the one outside", command)
@@ -102,7 +105,7 @@ func (w *worker) begin(ctx context.Context, message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := w.g.members.add(w.m, own)
+	m, err := w.g.members.add(w.m, own, w.th.ID)
 	if err == nil && !w.g.cfg.Listener.Valid(w.n.ID) {
 		err = errKilled
 	}
