@@ -114,6 +114,7 @@ type Gate struct {
 	acts      acts
 	drafts    drafts
 	members   members
+	segments  segments
 	tty       int // our controlling terminal's device number
 	allowed   map[event.Op]bool
 	interps   []Program // binfmt_misc interpreters: an exec may end in any of them
@@ -170,8 +171,10 @@ func New(cfg Config) (*Gate, error) {
 func (g *Gate) Run(ctx context.Context) error {
 	defer g.table.Close()
 	defer g.acts.remove(func(*act) bool { return true })
-	defer g.removeSegments()
 	defer g.settle(nil)
+	defer g.segments.remove(func(id int, err error) {
+		g.cfg.Log.Debug("remove a shared memory segment", "id", id, "error", err)
+	})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(g.waiting)

@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"math"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +11,8 @@ import (
 
 // Where reeve is not root the session shares the machine's IPC namespace. There it may
 // have shared memory segments of its own, and nothing else. They are made by reeve for
-// the task, so that the kernel says of each whether it is the session's: no number
-// comes to mean somebody else's.
+// the task, so that it is known of each whose it is (see segments): a session has its
+// own, and those of the sessions that were begun inside it.
 
 func (w *worker) ipc(req event.Request) (outcome, error) {
 	req.Object = event.Object{Kind: event.ObjectKernel, Path: w.call.name}
@@ -24,35 +22,12 @@ func (w *worker) ipc(req event.Request) (outcome, error) {
 	case "shmget":
 		const private, fresh = 0, unix.IPC_CREAT | unix.IPC_EXCL
 		if req.Object.Own = key == private || flags&fresh == fresh; req.Object.Own {
-			act = func() answer { return makeSegment(key, size, flags) }
+			act = func() answer { return w.g.segments.make(w, key, size, flags) }
 		}
 	case "shmat", "shmctl":
-		maker, ok := proc.ShmMaker(key)
-		req.Object.Own = ok && maker == os.Getpid()
+		req.Object.Own = w.g.segments.own(w, key)
 	}
 	return outcome{req: req, d: w.decide(&req), act: act}, nil
-}
-
-// makeSegment makes a segment that is not there yet.
-func makeSegment(key int, size uint64, flags int) answer {
-	if size > math.MaxInt {
-		return answer{errno: unix.EINVAL}
-	}
-	id, err := unix.SysvShmGet(key, int(size), flags)
-	if err != nil {
-		return done(err)
-	}
-	return answer{val: int64(id)}
-}
-
-// removeSegments removes what the session made and did not remove, since nobody is
-// left to whom it could be of use.
-func (g *Gate) removeSegments() {
-	for _, id := range proc.ShmMadeBy(os.Getpid()) {
-		if _, err := unix.SysvShmCtl(id, unix.IPC_RMID, nil); err != nil {
-			g.cfg.Log.Debug("remove a shared memory segment", "id", id, "error", err)
-		}
-	}
 }
 
 // sched judges changes of a task's limits and scheduling by whose task it is.
