@@ -51,7 +51,7 @@ func ofAnother(t *testing.T) (id int) {
 
 func TestSegmentOfChild(t *testing.T) {
 	if os.Getenv(segmentOfChild) == "" {
-		t.Skip("makes what TestSegments needs")
+		return // it makes what TestSegments needs
 	}
 	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 	if err != nil {
