@@ -52,19 +52,42 @@ func (p *placer) protected(exempt []pathRule) []rule {
 func (p *placer) protectedHome() []rule {
 	var out []rule
 	for _, g := range p.tables.protected {
-		for _, pattern := range g.home {
+		add := func(text, pattern string, r rule) {
 			for _, glob := range p.everyHome("~/" + pattern) {
-				out = append(out, rule{
-					text: "~/" + pattern, glob: glob, below: true, word: g.word, reason: g.reason, guard: guardConfig, born: g.born,
-					pos: Pos{File: "built-in protected"}, rank: -2,
-				})
+				r.text, r.glob, r.below, r.rank, r.pos = "~/"+text, glob, true, -2, Pos{File: "built-in protected"}
+				out = append(out, r)
 			}
+		}
+		guarded := rule{word: g.word, reason: g.reason, guard: guardConfig, born: g.born}
+		for _, pattern := range g.home {
+			add(pattern, pattern, guarded)
+		}
+		for _, pattern := range g.rest {
+			add(pattern, loosely(pattern, 0), guarded)
+		}
+		for _, pattern := range g.but { // which is more than rest, and less than anything else
+			add(pattern, loosely(pattern, 1), rule{word: wordPass})
 		}
 	}
 	for _, ws := range p.host.Workspaces {
 		out = append(out, rule{text: ws, glob: quote(ws), below: true, word: wordPass, rank: -1})
 	}
 	return out
+}
+
+// loosely is a pattern as one with at most so many literal bytes, at its end: whatever
+// is written about what it matches, or about what is below that, is more specific.
+func loosely(pattern string, literal int) string {
+	var b strings.Builder
+	literal += strings.Count(pattern, "*")
+	for i, c := range []byte(pattern) {
+		if c == '*' || i >= len(pattern)-literal {
+			b.WriteByte(c)
+		} else {
+			b.WriteString("[" + string(c) + "]")
+		}
+	}
+	return b.String()
 }
 
 // sharedTmp are the host's own directories of temporary files.

@@ -1,6 +1,11 @@
 package policy
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/reeve-audit/reeve/tracer/event"
+)
 
 // inPlaces decides rows "verb PATH | outcome" with the default profile on a host.
 func inPlaces(t *testing.T, h Host, rows map[string]string) {
@@ -29,9 +34,40 @@ func TestHomeAsWorkspace(t *testing.T) {
 		"make /home/u/.local/share/applications/x.desktop": "no", "make /home/u/.oh-my-zsh/custom/x.zsh": "no", "make /home/u/.pam_environment": "no",
 		"make /home/u/.bashrc": "no", "read /home/u/.config/systemd/user/x.service": "ok", "read /home/u/.xprofile": "ok",
 		"exec /home/u/bin/mine": "ok", "exec /home/u/.cargo/bin/rg": "ok", "exec /home/u/.local/bin/black": "ok",
-		"make /home/u/.config/mine/x.conf": "ok", "make /home/u/.local/lib/python3.11/site-packages/x/y.py": "no", // in the PATH's toolchain
+		"make /home/u/.config/mine/x.conf": "no", "make /home/u/.local/lib/python3.11/site-packages/x/y.py": "no", // in the PATH's toolchain
 		"make /home/u/.gradle/caches/x": "no", "make /home/u/src/bin/x": "ok", "make /home/u/.local/share/mine/x": "ok",
 	})
+}
+
+// TestHomeSettings: in a home directory that is the workspace a new file of a secret's
+// name is no secret, and a program of the host obeys it nevertheless.
+func TestHomeSettings(t *testing.T) {
+	h := testHost()
+	h.Workspaces = []string{"/home/u"}
+	p, err := Load(nil, DefaultProfile, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, names := range map[event.Action]string{
+		event.ActionDeny: `.ssh/authorized_keys .ssh/authorized_keys2 .ssh/rc .ssh/config .ssh/environment .gnupg/gpg.conf .gnupg/gpg-agent.conf .k5login .zcompdump
+			.forward .config/hypr/x.conf .kshrc`,
+		event.ActionAsk: `.kube/config .aws/config .docker/config.json .claude.json .netrc .npmrc .m2/settings.xml .terraform.d/plugins/x .password-store/.extensions/x.bash .Rprofile
+			.julia/config/startup.jl .wgetrc .config/gh/config.yml .terraformrc .yarnrc.yml .yarnrc .gradle/gradle.properties .curlrc .pypirc .psqlrc .bundle/config .lldbinit
+			.muttrc .somenewtoolrc .sdkman/bin/sdkman-init.sh .Xresources .bashrc_d .asoundrc .bunfig.toml .gradle/x.gradle.kts .newtool/settings .a .config/mine/x.conf .eslintrc.js .cargo/config.toml .config/yt-dlp/config .latexmkrc .pgpass .s3cfg .mozilla/native-messaging-hosts/x.json .ssh/id_new .config/pip/pip.conf
+			.gitconfig.local .pg_service.conf .node_modules/x.js .local/share/nvim/site/plugin/x.lua .vscode/extensions/x/main.js`,
+		event.ActionAllow: `.venv/bin/x .cache/x .pytest_cache/x .gitmodules src/.npmrc src/.ssh/config .local/share/mine/x .coverage .npm/x .npm/x/HEADS notes/.Rprofile`,
+	} {
+		for _, name := range strings.Fields(names) {
+			if d := p.Decide(ask("make /home/u/" + name)); d.Action != want && !(want == event.ActionAsk && d.Action == event.ActionDeny && strings.Contains(d.Reason, "read")) {
+				t.Errorf("make ~/%s: %v (%s, %s), want %v", name, d.Action, d.Rule, d.Reason, want)
+			}
+		}
+	}
+	for _, text := range []string{"mkdir /home/u/.ssh/", "mkdir /home/u/.kube/", "make /home/u/.local/share/x/.git/hooks/pre-commit", "make /home/u/.cache/x/.git/config"} {
+		if d := p.Decide(ask(strings.TrimSuffix(text, "/"))); d.Action == event.ActionAllow {
+			t.Errorf("%s: allowed", text)
+		}
+	}
 }
 
 // TestWorkspaceInProtectedPlace: a person who names such a place means it.

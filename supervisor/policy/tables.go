@@ -61,7 +61,7 @@ type protectedGroup struct {
 	word                          word // of changes: ask or deny
 	born                          bornRule
 	any, root, exact, links, pass []string
-	home                          []string // below the home directory
+	home, rest, but               []string // below the home directory; rest is what nothing else is said about, except for but
 	tmp                           bool     // holds in the host's temporary directories, too
 	tmpRoot                       []string // these, and not below them
 }
@@ -175,7 +175,7 @@ func (t *tables) readProtected(s *section) {
 		t.protected = append(t.protected, protectedGroup{
 			reason: reason, word: parseWord(g.choice("change", "deny", "ask")), born: bornRules[g.choice("born", "never", "samples", "content", "all")],
 			any: g.list("any"), root: g.list("root"), exact: g.list("exact"), links: g.list("links"), pass: g.list("pass"),
-			home: g.list("home"), tmp: isYes(g.yes("tmp")), tmpRoot: g.list("tmp_root"),
+			home: g.list("home"), rest: g.list("rest"), but: g.list("but"), tmp: isYes(g.yes("tmp")), tmpRoot: g.list("tmp_root"),
 		})
 	})
 }
