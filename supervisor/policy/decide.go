@@ -180,6 +180,9 @@ func (p *Policy) decideNamed(req *event.Request, as role) event.Decision {
 	if d, bad := p.malformed(&req.Object); bad {
 		return d
 	}
+	if as == roleRemove && p.isOwn(req.Object.Path) {
+		return p.deny(syscall.EBUSY, "", reasonOwn)
+	}
 	t := newTarget(req, &req.Object, event.AccessWrite, as)
 	return p.judge(&t)
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,6 +18,7 @@ const (
 const (
 	reasonWidens = "under the new name more would be allowed"
 	reasonTree   = "something inside the directory would be judged otherwise at the new place; copying is judged file by file"
+	reasonOwn    = "the session's own temporary directory stays where it is until the session's end; only what is in it may be moved and removed"
 	reasonPlants = "protected configuration could be reached through a link of this name"
 )
 
@@ -36,6 +38,9 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 	}
 	if d, bad := p.malformed(&req.Object); bad {
 		return d
+	}
+	if p.aboveOwn(from.path) || p.isOwn(to.path) || req.Flags&renameExchange != 0 && p.aboveOwn(to.path) {
+		return p.deny(syscall.EBUSY, "", reasonOwn)
 	}
 	source, target := p.judge(&from), p.judge(&to)
 	d := Stricter(source, target)
@@ -63,6 +68,17 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 		}
 	}
 	return d
+}
+
+// isOwn reports whether a path is one of the session's own directories, which are
+// removed at its end: under another name what is in them would outlive it.
+func (p *Policy) isOwn(path string) bool {
+	return !p.recordOnly && path != "" && (path == p.host.Tmp || path == p.host.Cache)
+}
+
+// aboveOwn reports whether one of those is in, or is, the directory of a path.
+func (p *Policy) aboveOwn(path string) bool {
+	return !p.recordOnly && slices.ContainsFunc(append(one(p.host.Tmp), one(p.host.Cache)...), func(own string) bool { return isBelow(own, path) })
 }
 
 // Stricter joins two decisions that must both hold: the stricter, of two that are as

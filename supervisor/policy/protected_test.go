@@ -2,6 +2,7 @@ package policy
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -110,4 +111,33 @@ func TestOtherTemporaryDirectories(t *testing.T) {
 		"make /tmp/" + a + "/ws/x": "ok", "make /tmp/" + a + "/x": "ok", "make /tmp/" + a + "/" + b + "/x": "ok",
 		"make /tmp/" + a + "/" + c + "/x": "no", "make /tmp/" + c + "/x": "no", "make /tmp/y/" + c + "/x": "no",
 	})
+}
+
+// TestOwnDirectories: what the session keeps for itself is removed at its end, so it
+// stays where it is; what is in it goes anywhere.
+func TestOwnDirectories(t *testing.T) {
+	h := testHost()
+	h.Workspaces, h.Tmp, h.Cache = append(h.Workspaces, "/srv/w"), "/srv/w/t/reeve-01K0AAAAAAAAAAAAAAAAAAAAAA", "/srv/w/t/reeve-01K0AAAAAAAAAAAAAAAAAAAAAA/cache"
+	p, err := Load(nil, DefaultProfile, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const dir, none = event.ObjectDir, event.ObjectMissing
+	exchange := rename("/srv/w/d", h.Tmp, dir, dir)
+	exchange.Flags = renameExchange
+	rmdir := ask("delete " + h.Cache + "/")
+	rmdir.Op = event.OpRmdir
+	for name, req := range map[string]*event.Request{
+		"moved": rename(h.Tmp, "/srv/w/d", dir, none), "its cache moved": rename(h.Cache, "/srv/w/d", dir, none), "exchanged": exchange, "removed": rmdir,
+		"with its parent": rename("/srv/w/t", "/srv/w/d", dir, none), "replaced": rename("/srv/w/d", h.Tmp, dir, dir),
+	} {
+		if d := p.Decide(req); outcome(d) != syscall.EBUSY.Error() || d.Reason != reasonOwn {
+			t.Errorf("%s: %s (%s)", name, outcome(d), d.Reason)
+		}
+	}
+	for _, req := range []*event.Request{rename(h.Tmp+"/a", h.Tmp+"/b", dir, none), ask("delete " + h.Tmp + "/a"), rename("/srv/w/d", "/srv/w/e", dir, none)} {
+		if d := p.Decide(req); outcome(d) != "ok" {
+			t.Errorf("%s: %s (%s)", req.Object.Path, outcome(d), d.Reason)
+		}
+	}
 }
