@@ -75,14 +75,19 @@ func (l *live) finish(tap *tap, m session.Manifest, leave func(), r tracer.Resul
 	leave()
 	now := time.Now().UTC()
 	m.Ended, m.Status = &now, &status
-	recErr = errors.Join(recErr, l.session.WriteManifest(m), l.session.Close(stored), tap.stream.closed())
+	recErr = errors.Join(recErr, l.session.WriteManifest(m))
+	clearErr := l.session.Close(stored)
+	recErr = errors.Join(recErr, tap.stream.closed())
 	l.summary(totals, stored, tap.stream)
 	if err = errors.Join(startErr, err); err != nil {
-		return 0, failWith(status, errors.Join(err, recErr))
+		return 0, failWith(status, errors.Join(err, recErr, clearErr))
 	}
 	if recErr != nil {
 		// The command ran: its status stays, and the fault is said.
 		say(os.Stderr, fmt.Errorf("the session's record: %w", recErr))
+	}
+	if clearErr != nil {
+		say(os.Stderr, fmt.Errorf("clear up after the session: %w", clearErr))
 	}
 	return status, nil
 }

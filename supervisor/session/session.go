@@ -220,26 +220,29 @@ func removeTemp(dir string) error {
 		return nil
 	}
 	err := os.RemoveAll(dir)
-	if !errors.Is(err, unix.EACCES) {
-		return err
+	if errors.Is(err, unix.EACCES) {
+		//nolint:errcheck // RemoveAll below reports what could not be opened.
+		filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if d != nil && d.IsDir() && err == nil {
+				chmodDir(path)
+			}
+			return nil
+		})
+		err = os.RemoveAll(dir)
 	}
-	//nolint:errcheck // RemoveAll below reports what could not be opened.
-	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() && err == nil {
-			chmodDir(path)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+	if err != nil {
+		return fmt.Errorf("the session's temp directory is still there, remove it yourself: %w", err)
+	}
+	return nil
 }
 
-// chmodDir makes a directory writable for its owner without following a symlink
-// that was put in its place.
+// chmodDir gives a directory back to its owner without following a symlink that was
+// put in its place. It may be closed to everybody, so it is not opened for that.
 func chmodDir(path string) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	_ = unix.Fchmod(fd, 0o700)
+	_ = os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o700)
 }

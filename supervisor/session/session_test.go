@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -301,4 +303,47 @@ func FuzzText(f *testing.F) {
 			t.Errorf("%q became %q by %s, %v", s, got, data, err)
 		}
 	})
+}
+
+// TestClosedTemp: a session may close its temp directory to everybody, and its owner
+// removes it nevertheless. Root, which no mode holds back, gives the work to another.
+func TestClosedTemp(t *testing.T) {
+	const variable = "REEVE_TEST_CLOSED_TEMP"
+	if dir := os.Getenv(variable); dir != "" {
+		temp := filepath.Join(dir, "t")
+		try(t, os.MkdirAll(temp+"/inner", 0o700))
+		try(t, os.WriteFile(temp+"/inner/x", nil, 0o600))
+		try(t, os.Chmod(temp+"/inner", 0))
+		try(t, os.Chmod(temp, 0))
+		try(t, removeTemp(temp))
+		if _, err := os.Lstat(temp); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the temp directory is still there: %v", err)
+		}
+		try(t, os.MkdirAll(temp+"/inner", 0o700))
+		try(t, os.Chmod(dir, 0o500))
+		if err := removeTemp(temp); err == nil || !strings.Contains(err.Error(), "temp directory") || !strings.Contains(err.Error(), temp) {
+			t.Errorf("what cannot be removed: %v", err)
+		}
+		return
+	}
+	dir, err := os.MkdirTemp("/tmp", "closed-temp-")
+	try(t, err)
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	try(t, err)
+	cmd := exec.Command(self, "-test.run=^TestClosedTemp$")
+	cmd.Env = append(os.Environ(), variable+"="+dir)
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		text, err := os.ReadFile(self)
+		try(t, err)
+		cmd.Path = filepath.Join(dir, "self")
+		try(t, os.WriteFile(cmd.Path, text, 0o755))
+		try(t, os.Chown(dir, nobody, nobody))
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
