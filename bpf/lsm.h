@@ -114,7 +114,7 @@ struct session {
 	__u32 closed; /* surfaces that a task of the session may not use */
 	__u32 cells;  /* in the table: a power of two */
 	__u32 temp_len;
-	__u64 families; /* bit set of the AF_ numbers that may be made */
+	__u64 families; /* bit set of the AF_ numbers that may be made; AF_UNSPEC: NETLINK_USERSOCK */
 	__u32 room; /* in the witness's ring, bytes; 0: it is not our concern */
 	__u32 fork_room; /* that each of its records takes there */
 	__u32 exec_room; /* at most */

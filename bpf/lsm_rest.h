@@ -11,6 +11,8 @@
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
+#define AF_NETLINK 16
+#define NETLINK_USERSOCK 2
 #define SOCK_STREAM 1
 #define SOCK_DGRAM 2
 #define IPPROTO_TCP 6
@@ -67,6 +69,10 @@ static __always_inline int open_family(int family, int type, int protocol)
 	    ((type == SOCK_STREAM && (!protocol || protocol == IPPROTO_TCP)) ||
 	     (type == SOCK_DGRAM && (!protocol || protocol == IPPROTO_UDP))))
 		return 1;
+	/* It reaches other programs. No socket is of AF_UNSPEC, so its bit is free. */
+	if (family == AF_NETLINK && protocol == NETLINK_USERSOCK &&
+	    !(settings.families >> AF_UNSPEC & 1))
+		return 0;
 	return family >= 0 && family < 64 && settings.families >> family & 1;
 }
 

@@ -208,6 +208,17 @@ var familyOf = map[uint16]string{
 	afNetlink: "netlink", afPacket: "packet", afVsock: "vsock", afALG: "alg", afCAN: "can", afBT: "bluetooth",
 }
 
+// familyName is the family of a socket as families names it. By netlink's
+// NETLINK_USERSOCK anybody sends to other programs: it is no word for a profile, so
+// that only "*" opens it. It is the one protocol of the kernel's own by which who may
+// not administer the network reaches anything but the kernel (NL_CFG_F_NONROOT_SEND).
+func familyName(obj *event.Object) string {
+	if obj.Family == afNetlink && obj.Proto == event.ProtoUsersock {
+		return event.ProtoUsersock
+	}
+	return familyOf[obj.Family]
+}
+
 // decideSocket judges the making of a socket. Where it may lead is judged when
 // it is connected, bound or sent from.
 func (p *Policy) decideSocket(req *event.Request) event.Decision {
@@ -232,7 +243,7 @@ func (p *Policy) decideSocket(req *event.Request) event.Decision {
 }
 
 func (p *Policy) decideFamily(obj *event.Object) event.Decision {
-	return p.family(familyOf[obj.Family], syscall.EAFNOSUPPORT)
+	return p.family(familyName(obj), syscall.EAFNOSUPPORT)
 }
 
 // family allows what every profile opens by name.

@@ -202,6 +202,7 @@
 //	metadata = "deny"        # where clouds hand out credentials
 //	families = ["netlink"]   # besides unix, and TCP and UDP over IPv4 and IPv6; netlink
 //	                         # and alg, which reach the kernel only, also without a network
+//	                         # (netlink's USERSOCK, which reaches programs, is open with "*" alone)
 //	[permissions.project-edit.network.addresses]
 //	"192.0.2.0/24:443" = "allow"       # ADDR, ADDR/BITS, with or without :PORT, "*", "*:PORT"
 //	[permissions.project-edit.network.domains]

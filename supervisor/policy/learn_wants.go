@@ -254,7 +254,7 @@ var powerful = []string{"packet", "raw", "vsock", "bluetooth", "can"}
 
 // wantFamily adds the family or protocol of a socket.
 func (p *Policy) wantFamily(w *wants, obj *event.Object) {
-	name := familyOf[obj.Family]
+	name := familyName(obj)
 	if obj.Family == syscall.AF_INET || obj.Family == syscall.AF_INET6 {
 		if name = obj.Proto; name == "icmpv6" || name == "ping" {
 			name = "icmp"

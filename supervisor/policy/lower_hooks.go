@@ -139,6 +139,9 @@ func (p *Policy) hookRules(plan *tracer.Plan) (lsm.Rules, error) {
 			r.Families |= 1 << family
 		}
 	}
+	if d := p.family(event.ProtoUsersock, syscall.EACCES); d.Action == event.ActionAllow {
+		r.Families |= lsm.Usersock
+	}
 	for _, name := range []string{"raw", "icmp", "sctp", "mptcp", "udplite"} {
 		if d := p.family(name, syscall.EACCES); d.Action == event.ActionAllow {
 			r.Families |= 1<<syscall.AF_INET | 1<<syscall.AF_INET6

@@ -126,6 +126,7 @@ func TestSockets(t *testing.T) {
 		{socket(syscall.AF_INET, "mptcp"), "protocol not supported", "protocol not supported", "ok"},
 		{socket(syscall.AF_INET, "other"), "protocol not supported", "protocol not supported", "ok"},
 		{socket(syscall.AF_NETLINK, "netlink"), "address family not supported by protocol", "ok", "ok"},
+		{socket(syscall.AF_NETLINK, event.ProtoUsersock), "address family not supported by protocol", "address family not supported by protocol", "ok"},
 		{socket(syscall.AF_PACKET, "packet"), "EPERM", "EPERM", "ok"},
 		{socket(afVsock, "vsock"), "address family not supported by protocol", "address family not supported by protocol", "ok"},
 		{socket(afALG, "alg"), "address family not supported by protocol", "address family not supported by protocol", "ok"},

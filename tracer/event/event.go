@@ -110,6 +110,10 @@ type Task struct {
 	Cwd string
 }
 
+// ProtoUsersock is what [Object].Proto says of a netlink socket of NETLINK_USERSOCK, by
+// which programs send to one another and not to the kernel.
+const ProtoUsersock = "usersock"
+
 // Object is what an operation resolves to.
 type Object struct {
 	Kind ObjectKind

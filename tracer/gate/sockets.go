@@ -147,6 +147,9 @@ func (w *worker) sock(fd int32) (*sock, error) {
 
 // protoName is the word for what a socket speaks.
 func protoName(domain, typ, protocol int) string {
+	if domain == unix.AF_NETLINK && protocol == unix.NETLINK_USERSOCK {
+		return event.ProtoUsersock
+	}
 	if domain != unix.AF_INET && domain != unix.AF_INET6 {
 		return familyName(domain)
 	}

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/reeve-audit/reeve/tracer/event"
 	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
@@ -41,4 +44,14 @@ func TestWaits(t *testing.T) {
 	exec(8, false)
 	exec(7, false)
 	waits(nil, nil, nil)
+}
+
+// TestNetlinkProtocols: the one protocol of netlink that reaches programs has a name of
+// its own.
+func TestNetlinkProtocols(t *testing.T) {
+	for protocol, want := range map[int]string{unix.NETLINK_ROUTE: "netlink", unix.NETLINK_USERSOCK: event.ProtoUsersock, unix.NETLINK_GENERIC: "netlink"} {
+		if got := protoName(unix.AF_NETLINK, unix.SOCK_DGRAM, protocol); got != want {
+			t.Errorf("protocol %d: %q, want %q", protocol, got, want)
+		}
+	}
 }

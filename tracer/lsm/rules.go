@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/reeve-audit/reeve/bpf"
 	"github.com/reeve-audit/reeve/tracer/automaton"
 	"github.com/reeve-audit/reeve/tracer/event"
@@ -97,6 +99,10 @@ const (
 	Socket = Surface(bpf.LsmSurfaceSURFACE_SOCKET)
 )
 
+// Usersock is the bit of [Rules].Families for NETLINK_USERSOCK: that of AF_UNSPEC, of
+// which no socket is.
+const Usersock = uint64(1) << unix.AF_UNSPEC
+
 // Rules are what the hooks hold: a policy, lowered.
 type Rules struct {
 	Planes []Plane
@@ -116,7 +122,8 @@ type Rules struct {
 	Names  bool
 	Closed Surface
 	// Families is a bit set of the socket families that are open besides unix,
-	// and TCP and UDP; AF_INET stands for their other protocols.
+	// and TCP and UDP; AF_INET stands for their other protocols. Without [Usersock]
+	// netlink is open but for its protocol between programs.
 	Families uint64
 	// Marks says that what the session makes is marked, as Bulk, Outcome.Own and
 	// Outcome.Secret need it.

@@ -211,3 +211,23 @@ func TestRingOps(t *testing.T) {
 		t.Errorf("the last operation of a ring is %d, those up to %d were read through: see what is new, which hook holds it, and say so here", probe[0], lastRingOp)
 	}
 }
+
+func actNetlink([]string) {
+	for _, protocol := range []int{unix.NETLINK_ROUTE, unix.NETLINK_USERSOCK} {
+		_, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM, protocol)
+		say(fmt.Sprint("netlink ", protocol), err)
+	}
+}
+
+// TestUsersock: netlink reaches the kernel; its protocol between programs has a bit of
+// its own.
+func TestUsersock(t *testing.T) {
+	for bits, want := range map[uint64]string{
+		0: "netlink 0 EPERM\nnetlink 2 EPERM", 1 << unix.AF_NETLINK: "netlink 0 ok\nnetlink 2 EPERM",
+		1<<unix.AF_NETLINK | Usersock: "netlink 0 ok\nnetlink 2 ok",
+	} {
+		rules := rulesOf(t)
+		rules.Closed, rules.Families = Socket, bits
+		compareLines(t, hold(t, rules).victim("netlink"), want)
+	}
+}

@@ -59,6 +59,7 @@ var actions = map[string]func(args []string){
 	"spawn":    actSpawn,
 	"warden":   actWarden,
 	"kill":     actKill,
+	"netlink":  actNetlink,
 	"code":     actCode,
 	"identity": actIdentity,
 	"euid":     func([]string) { fmt.Println("ids", os.Geteuid(), os.Getegid()) },
