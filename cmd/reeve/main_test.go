@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 			"status": scriptStatus,
 			"record": scriptRecord,
 			"tamper": scriptTamper,
+			"unlist": scriptUnlist,
 		},
 		Condition: func(cond string) (bool, error) {
 			if program, ok := strings.CutPrefix(cond, "lacks:"); ok {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,4 +206,19 @@ func scriptTamper(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("tamper: session %s has no record %s", args[0], args[1])
 	}
 	ts.Check(errors.Join(store.Remove(ctx, args[0]), store.Append(ctx, d), store.Close()))
+}
+
+// scriptUnlist is `unlist SESSION`: it takes a session out of the list of the script's
+// store behind reeve's back, and leaves its records.
+func scriptUnlist(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: unlist SESSION")
+	}
+	db, err := sql.Open("sqlite", filepath.Join(ts.Getenv("REEVE_STATE"), "reeve.db"))
+	ts.Check(err)
+	res, err := db.Exec(`DELETE FROM sessions WHERE id = ?`, args[0])
+	ts.Check(errors.Join(err, db.Close()))
+	if n, err := res.RowsAffected(); n != 1 || err != nil {
+		ts.Fatalf("unlist %s: %d rows, %v", args[0], n, err)
+	}
 }

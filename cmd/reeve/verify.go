@@ -25,6 +25,7 @@ at another place, and compare with --head.
 
 What stands beside the records is held against them: the store's summary, and the manifest
 in the session's directory. Of a session of this machine and state directory it must be there.
+With all, records of which the store lists no session are a fault as well.
 
    reeve verify last
    reeve verify session.reeve
@@ -80,7 +81,11 @@ func verifyAll(c *cli.Context) (err error) {
 		}
 		whole = whole && ok
 	}
-	if !whole {
+	ok, err := verifyList(c, store, list)
+	if err != nil {
+		return err
+	}
+	if !ok || !whole {
 		return exitStatus(statusFailed)
 	}
 	return nil

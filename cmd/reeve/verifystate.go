@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/storage"
@@ -90,6 +93,44 @@ func (r *recording) gone(detail string, now time.Time) string {
 		return "manifest.json is not in the session's directory any more, and was written before the first record"
 	}
 	return "the session's directory is not in the state directory any more, and its records are here still: `reeve sessions rm` takes both"
+}
+
+// verifyList holds the list of sessions against the records in the store: none of them
+// may be of a session that is not listed. A server's store has no list besides them.
+func verifyList(c *cli.Context, store *records, list []storage.Session) (ok bool, err error) {
+	finder, can := store.Store.(interface {
+		Strays(ctx context.Context) ([]int64, error)
+	})
+	if !can {
+		return true, nil
+	}
+	sids, err := finder.Strays(c.Context)
+	if err != nil || len(sids) == 0 {
+		return err == nil, err
+	}
+	detail := fmt.Sprintf("the store holds records of %d session(s) that it does not list any more (sid %s)", len(sids), strings.Trim(fmt.Sprint(sids), "[]"))
+	if ids := unlistedHere(store.state, list); len(ids) > 0 {
+		detail += "; not listed, and in the state directory still: " + strings.Join(ids, ", ")
+	}
+	report := replay.Report{Problems: []replay.Problem{{Fault: replay.FaultMissing, Detail: detail}}}
+	if c.Bool("json") {
+		return false, newJSON(c.App.Writer).Encode(&report)
+	}
+	colours := inkFor(c.App.Writer)
+	fmt.Fprintf(c.App.Writer, "the store: %s: %s\nthe store: %s\n", colours.paint(red, string(replay.FaultMissing)), sanitize(detail), colours.paint(red, "TAMPERED WITH"))
+	return false, nil
+}
+
+// unlistedHere are the sessions of the state directory that ended and that a list does
+// not have. Alone that is no fault: the store makes room, and records may go elsewhere.
+func unlistedHere(st *session.State, list []storage.Session) []string {
+	ids, err := st.Sessions()
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(ids, func(id string) bool {
+		return st.Live(id) || slices.ContainsFunc(list, func(s storage.Session) bool { return s.ID == id })
+	})
 }
 
 // isHere reports whether a session's host is this machine.
