@@ -180,11 +180,12 @@ func (p *Policy) decideNamed(req *event.Request, as role) event.Decision {
 	if d, bad := p.malformed(&req.Object); bad {
 		return d
 	}
-	if as == roleRemove && p.isOwn(req.Object.Path) {
+	t := newTarget(req, &req.Object, event.AccessWrite, as)
+	d := p.judge(&t)
+	if d.Action != event.ActionDeny && as == roleRemove && p.isOwn(t.path) {
 		return p.deny(syscall.EBUSY, "", reasonOwn)
 	}
-	t := newTarget(req, &req.Object, event.AccessWrite, as)
-	return p.judge(&t)
+	return d
 }
 
 // decideMake judges mkdir and mknod.

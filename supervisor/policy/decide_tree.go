@@ -39,9 +39,6 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 	if d, bad := p.malformed(&req.Object); bad {
 		return d
 	}
-	if p.aboveOwn(from.path) || p.isOwn(to.path) || req.Flags&renameExchange != 0 && p.aboveOwn(to.path) {
-		return p.deny(syscall.EBUSY, "", reasonOwn)
-	}
 	source, target := p.judge(&from), p.judge(&to)
 	d := Stricter(source, target)
 	if d.Action == event.ActionDeny {
@@ -51,6 +48,9 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 		d.Rule = ruleMade
 	}
 	// What follows can only deny: it holds whatever is answered to a question.
+	if p.aboveOwn(from.path) || p.isOwn(to.path) || req.Flags&renameExchange != 0 && p.aboveOwn(to.path) {
+		return p.deny(syscall.EBUSY, "", reasonOwn)
+	}
 	if strange, is := p.strangeSocket(req); is {
 		return strange
 	}

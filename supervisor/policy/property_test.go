@@ -74,7 +74,7 @@ func TestExplainMatchesDecide(t *testing.T) {
 // says of one path.
 func byNames(req *event.Request, d event.Decision) bool {
 	return req.Op == event.OpLink || d.Reason == reasonWidens || d.Reason == reasonTree || d.Reason == reasonPlants ||
-		d.Reason == reasonRepository || d.Reason == reasonSocket
+		d.Reason == reasonRepository || d.Reason == reasonSocket || d.Reason == reasonOwn
 }
 
 // naive is what each layer says of each path of a request, found by trying every
