@@ -3,7 +3,9 @@ package policy
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,5 +129,26 @@ func compareGit(t *testing.T, git, file, text string) {
 	blanks := strings.NewReplacer("\t", " ", "\r", " ")
 	if blanks.Replace(got.String()) != blanks.Replace(string(out)) {
 		t.Errorf("%q:\n git %q\nours %q", text, out, got.String())
+	}
+}
+
+// TestGitPrograms: whatever way a value has of naming a file of the work tree, one of
+// its words is that name, whether the file is there yet or not.
+func TestGitPrograms(t *testing.T) {
+	for value, want := range map[string]string{
+		"!cd t && ./b": "t/b", "!$(git rev-parse --show-toplevel)/t/e": "t/e", "!`git rev-parse --show-toplevel`/t/e": "t/e", `!"$GIT_DIR"/../t/f`: "t/f",
+		`!t/\p`: "t/p", `!"t"/'q'`: "t/q", `!"$PWD"/tools/cred`: "tools/cred", "tools/merge-missing %O %A": "tools/merge-missing", "!cd a; cd b && sh ./c": "a/b/c",
+		"!git -C x status; ./y/z": "y/z", "!${GIT_DIR}/x": ".git/x", "!sh -c '\"$HOME\"/m/n'": "~/m/n",
+	} {
+		text := "[alias]\n\tx = \"" + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + "\"\n"
+		leads, err := GitLeads([]byte(text))
+		found := slices.ContainsFunc(leads, func(l GitLead) bool { return l.Kind == GitProgram && l.ToCome && path.Clean(l.Name) == want })
+		if err != nil || !found {
+			t.Errorf("%s: %v, %+v; want %s", value, err, leads, want)
+		}
+	}
+	leads, err := GitLeads([]byte("[alias]\n\tl = log --oneline build\n"))
+	if err != nil || slices.ContainsFunc(leads, func(l GitLead) bool { return l.ToCome }) {
+		t.Errorf("words that are no paths: %v, %+v", err, leads)
 	}
 }

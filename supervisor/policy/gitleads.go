@@ -24,6 +24,8 @@ type GitLead struct {
 	Kind GitLeadKind
 	// Name is as git has it: it may begin with "~/".
 	Name string
+	// ToCome says that it is a path, which counts where nothing stands yet, too.
+	ToCome bool
 }
 
 // maxGitLeads is how many words of one file of settings are looked at.
@@ -46,21 +48,69 @@ func GitLeads(content []byte) ([]GitLead, error) {
 			return out, err
 		case s.implied || s.value == "":
 		case name == "include.path" || name == "includeif.path":
-			out = append(out, GitLead{GitInclude, s.value})
+			out = append(out, GitLead{Kind: GitInclude, Name: s.value})
 		case name == "core.hookspath":
-			out = append(out, GitLead{GitHooks, s.value})
+			out = append(out, GitLead{Kind: GitHooks, Name: s.value})
 		case s.danger(true) != "" && !slices.Contains(gitData, name):
-			out = append(out, GitLead{GitProgram, s.value})
-			for _, word := range strings.FieldsFunc(s.value, endsWord) {
-				if word != s.value {
-					out = append(out, GitLead{GitProgram, word})
-				}
-			}
+			out = append(out, programs(s.value)...)
 		}
 	}
 	return out, err
 }
 
+// programs are the words of a value that a shell may take for the names of files, by
+// whichever of them that may be: as they stand, and without quotes, with what stands for
+// the work tree left out, and below the directories that the value changes to.
+func programs(value string) []GitLead {
+	seen := map[string]bool{}
+	var out []GitLead
+	add := func(name string, toCome bool) {
+		if name != "" && !seen[name] {
+			seen[name] = true
+			out = append(out, GitLead{Kind: GitProgram, Name: name, ToCome: toCome})
+		}
+	}
+	dirs, changes := []string{}, false
+	for _, word := range strings.FieldsFunc(workTree.Replace(quotes.Replace(value)), endsBareWord) {
+		path := strings.Contains(word, "/")
+		add(word, path)
+		if !strings.HasPrefix(word, "/") && !strings.HasPrefix(word, "~") {
+			for _, dir := range dirs {
+				add(dir+"/"+word, path)
+			}
+		}
+		if changes && len(dirs) < maxDirs {
+			for _, dir := range dirs[:len(dirs):len(dirs)] {
+				dirs = append(dirs, dir+"/"+word)
+			}
+			dirs = append(dirs, word)
+		}
+		changes = word == "cd" || word == "pushd" || word == "-C"
+	}
+	add(value, false)
+	for _, word := range strings.FieldsFunc(value, endsWord) {
+		add(word, false)
+	}
+	return out
+}
+
+// maxDirs is about how many directories of one value are followed.
+const maxDirs = 8
+
+var quotes = strings.NewReplacer(`"`, "", "'", "", `\`, "")
+
+// workTree are the ways in which a value names the root of the work tree, where git
+// runs what it says, and the home directory.
+var workTree = strings.NewReplacer(
+	"$(git rev-parse --show-toplevel)", ".", "`git rev-parse --show-toplevel`", ".", "$(pwd)", ".", "`pwd`", ".", "$PWD", ".", "${PWD}", ".",
+	"$(git rev-parse --git-dir)/..", ".", "$(git rev-parse --git-common-dir)/..", ".", "$GIT_DIR/..", ".", "${GIT_DIR}/..", ".",
+	"$GIT_WORK_TREE", ".", "${GIT_WORK_TREE}", ".", "$(git rev-parse --git-dir)", ".git", "$GIT_DIR", ".git", "${GIT_DIR}", ".git",
+	"$HOME", "~", "${HOME}", "~",
+)
+
 // endsWord is where a shell may end a word, roughly: one that is taken apart too
 // often names nothing.
 func endsWord(r rune) bool { return strings.ContainsRune(" \t\n\"'`;|&()<>=,!$", r) }
+
+// endsBareWord is the same for a value without quotes.
+func endsBareWord(r rune) bool { return strings.ContainsRune(" \t\n`;|&()<>=,!", r) }

@@ -1,7 +1,9 @@
 package session
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,7 +153,8 @@ func (g *gitGround) settings(path, root string) {
 		case policy.GitHooks:
 			g.hooksPath(g.expand(l.Name, root))
 		case policy.GitProgram:
-			if at := g.expand(l.Name, root); isRegular(at) {
+			at := g.expand(l.Name, root)
+			if _, err := os.Stat(at); isRegular(at) || l.ToCome && errors.Is(err, fs.ErrNotExist) {
 				g.all(at)
 			}
 		}
