@@ -38,6 +38,8 @@ var gitLeads = []struct{ name, stands, attack string }{
 	{"hooksPath of the user", "mkdir h; git config --global core.hooksPath h", "plant h/pre-commit"},
 	{"hooksPath of the work tree", "mkdir h; git config extensions.worktreeConfig true; git config --worktree core.hooksPath h", "plant h/pre-commit"},
 	{"program", "mkdir m; printf '#!/bin/sh\nfalse\n' > m/q; chmod +x m/q; git config core.fsmonitor ./m/q", "plant m/q"},
+	{"program to come", "mkdir m; git config core.fsmonitor m/q", "plant m/q"},
+	{"program of the work tree", "mkdir m; git config core.fsmonitor '\"$PWD\"/m/\\q'", "plant m/q"},
 	{"script of a program", "mkdir m; echo false > m/q; git config core.fsmonitor 'sh ./m/q'", "plant m/q"},
 }
 
