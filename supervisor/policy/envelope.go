@@ -96,6 +96,7 @@ func (p *Policy) guardBuiltIns(pl *placer) {
 		p.secrets.add(files, unless(anywhere))
 		p.guard.add(layer{name: "protected configuration" + by, origin: BuiltIn, bound: bound}, unless(pl.protected(e.protected)))
 	}
+	pl.given = p.givenNames()
 	add(p.granted(), false, "")
 	for _, e := range p.bounds() {
 		add(e, true, ", which the envelope keeps")

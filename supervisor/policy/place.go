@@ -12,6 +12,8 @@ type placer struct {
 	tables *tables
 	// homes is set when the profile opens the homes of other users.
 	homes bool
+	// given are hidden names at the top of the home directory that profiles name.
+	given []string
 }
 
 // dirs are the directories that a special stands for; whole is false for

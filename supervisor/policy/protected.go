@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // protected are the rules of the layer of protected configuration.
 func (p *placer) protected(exempt []pathRule) []rule {
@@ -65,7 +68,10 @@ func (p *placer) protectedHome() []rule {
 		for _, pattern := range g.rest {
 			add(pattern, loosely(pattern, 0), guarded)
 		}
-		for _, pattern := range g.but { // which is more than rest, and less than anything else
+		if len(g.rest) == 0 {
+			continue
+		}
+		for _, pattern := range append(g.but[:len(g.but):len(g.but)], p.given...) { // which is more than rest, and less than anything else
 			add(pattern, loosely(pattern, 1), rule{word: wordPass})
 		}
 	}
@@ -73,6 +79,36 @@ func (p *placer) protectedHome() []rule {
 		out = append(out, rule{text: ws, glob: quote(ws), below: true, word: wordPass, rank: -1})
 	}
 	return out
+}
+
+// givenNames are the hidden names at the top of the home directory that the user's or
+// the session's profile lets the session write to, or below, by name. Under an
+// envelope that is an exception, which has to be made as one.
+func (p *Policy) givenNames() []string {
+	var out []string
+	for _, s := range p.stack {
+		switch s.origin {
+		case Envelope:
+			return nil
+		case Project, BuiltIn:
+			continue
+		}
+		for _, r := range s.files {
+			rest, below := r.pattern, r.base == ":home"
+			for _, home := range []string{"~/", p.host.Home + "/"} {
+				if cut, ok := strings.CutPrefix(rest, home); ok && r.base == "" {
+					rest, below = cut, true
+				}
+			}
+			name, _, _ := strings.Cut(strings.TrimPrefix(rest, "./"), "/")
+			hidden := len(name) > 1 && name[0] == '.' && name != ".." && !strings.ContainsAny(name, `*?[]{}\`)
+			if r.word == wordWrite && below && hidden {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // loosely is a pattern as one with at most so many literal bytes, at its end: whatever

@@ -141,3 +141,30 @@ func TestOwnDirectories(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenInHome: what a person gives to a session by name is given, but for what
+// programs start from.
+func TestGivenInHome(t *testing.T) {
+	const text = `
+[permissions.agent]
+extends = ":workspace"
+[permissions.agent.filesystem]
+"~/.agent" = "write"
+"/home/u/.newtool/data" = "write"
+"~/.zsh" = "write"
+"~/.ssh" = "write"
+`
+	for layer, given := range map[Layer]event.Action{Session: event.ActionAllow, Project: event.ActionDeny} {
+		p := load(t, "agent", source(layer, text))
+		if layer == Project {
+			p = load(t, "", source(layer, "default_permissions = \"agent\"\n"+text))
+		}
+		for name, want := range map[string]event.Action{
+			".agent/x": given, ".newtool/data/x": given, ".other/x": event.ActionDeny, ".zsh/x": event.ActionDeny, ".ssh/authorized_keys": event.ActionDeny,
+		} {
+			if d := p.Decide(ask("make /home/u/" + name)); d.Action != want {
+				t.Errorf("%v: make ~/%s: %v (%s, %s), want %v", layer, name, d.Action, d.Rule, d.Reason, want)
+			}
+		}
+	}
+}
