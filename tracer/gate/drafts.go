@@ -119,6 +119,11 @@ func (w *worker) handDraft(req *event.Request, file *os.File, theirs int, o open
 		d.close()
 		return failedHere(err.Error())
 	}
+	if !errors.Is(d.lease(), unix.EAGAIN) { // this file system would not tell when it is closed
+		unix.Close(theirs)
+		_ = d.text.Close()
+		return sealed(file, o.flags)
+	}
 	if !w.g.drafts.add(d) {
 		unix.Close(theirs)
 		d.close()
@@ -160,7 +165,7 @@ func (g *Gate) settle(a *proc.Actor) {
 	defer l.mu.Unlock()
 	var left []*draft
 	for _, d := range l.list {
-		if a != nil && (a.Become(d.owner) != nil || d.open()) {
+		if a != nil && (a.Become(d.owner) != nil || d.lease() != nil) {
 			left = append(left, d)
 			continue
 		}
@@ -175,14 +180,15 @@ func (g *Gate) settle(a *proc.Actor) {
 	l.n.Store(int64(len(left)))
 }
 
-// open says whether the draft is open for writing: then there is no lease to be had.
-func (d *draft) open() bool {
+// lease asks for a lease of the draft, and gives it back: EAGAIN says that somebody
+// has it open for writing.
+func (d *draft) lease() error {
 	fd := d.text.Fd()
 	if _, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK); err != nil {
-		return errors.Is(err, unix.EAGAIN)
+		return err
 	}
-	_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
-	return false
+	_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK)
+	return err
 }
 
 // publish judges what was written, and writes it into the file.
