@@ -169,10 +169,12 @@ func (g *Gate) settle(a *proc.Actor) {
 			left = append(left, d)
 			continue
 		}
-		if denied, err := d.publish(); denied != nil {
+		denied, err := d.publish()
+		if err != nil {
+			denied = &event.Decision{Action: event.ActionDeny, By: "gate", Errno: int32(unix.EIO), Reason: "what was written could not be put in its place: " + err.Error()}
+		}
+		if denied != nil {
 			d.m.Recorder.Record(g.event(&d.req, *denied, d.start, denyErrno(*denied)))
-		} else if err != nil {
-			g.cfg.Log.Error("write what a task wrote into a new file", "path", d.req.Object.Path, "error", err)
 		}
 		d.close()
 	}
