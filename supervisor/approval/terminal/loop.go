@@ -49,6 +49,7 @@ type loop struct {
 	since      time.Time // mode is what it is
 	asking     asking
 	pending    []approval.Question
+	window     unix.Winsize // as the command was told last
 	redrawFrom time.Time
 	told       bool      // a question was announced in the background
 	redrawAt   time.Time // the window is to have its size again, since redrawFrom
@@ -128,8 +129,7 @@ func (l *loop) update(now time.Time) error {
 		return err
 	}
 	if l.windowChanged.Swap(false) {
-		l.inner.resize(l.outer.size())
-		l.asking.drawn = ""
+		l.resize()
 	}
 	l.endRedraw(now)
 	if l.deskChanged.Swap(false) {
@@ -138,6 +138,15 @@ func (l *loop) update(now time.Time) error {
 	l.advance(now)
 	l.endWaits(now)
 	return nil
+}
+
+// resize tells the command the size of the window.
+func (l *loop) resize() {
+	if ws := l.outer.size(); ws != nil {
+		l.window = *ws
+		l.inner.resize(ws)
+	}
+	l.asking.drawn = ""
 }
 
 // obey takes the requests of other goroutines.

@@ -124,6 +124,10 @@ func (l *loop) readOuter(closed bool) {
 		n, err = unix.Read(l.outer.fd, l.buf)
 		closed = closed || err == nil && n == 0 || err == unix.EIO
 	}
+	// Keys may come before the signal of a window that changed before they were pressed.
+	if ws := l.outer.size(); n > 0 && ws != nil && *ws != l.window {
+		l.resize()
+	}
 	switch {
 	case n > 0 && l.mode == shown:
 		l.keys(l.buf[:n], l.cfg.Now())

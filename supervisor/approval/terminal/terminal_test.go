@@ -318,3 +318,19 @@ func mayPutBack(t *testing.T) bool {
 	legacy, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti")
 	return unix.Geteuid() == 0 || err != nil || strings.TrimSpace(string(legacy)) == "1"
 }
+
+// TestResizeBeforeKeys: what is typed after the window changed is read by a command
+// whose window has changed.
+func TestResizeBeforeKeys(t *testing.T) {
+	p := startFlow(t, `stty -echo; echo ready; while read line; do stty size; done`)
+	p.expect("ready")
+	for i := range 200 {
+		if err := pty.Setsize(p.tty, &pty.Winsize{Rows: uint16(20 + i%2), Cols: uint16(100 + i)}); err != nil {
+			t.Fatal(err)
+		}
+		p.write("\r")
+		p.expect(fmt.Sprintf("%d %d\r\n", 20+i%2, 100+i))
+	}
+	p.write("\x04")
+	p.end()
+}
