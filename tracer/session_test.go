@@ -58,6 +58,10 @@ func (d decider) CheckContent(*event.Request, []byte) event.Decision {
 	return event.Decision{Action: event.ActionAllow}
 }
 
+func (d decider) CheckChange(_ *event.Request, _, _ []byte) event.Decision {
+	return event.Decision{}
+}
+
 // performAll traps and performs everything that can be.
 func performAll() gate.Table {
 	var h gate.Table

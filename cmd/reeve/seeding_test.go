@@ -13,7 +13,8 @@ type yes struct{}
 func (yes) Decide(*event.Request) event.Decision {
 	return event.Decision{Action: event.ActionAllow, Rule: "r"}
 }
-func (yes) CheckContent(*event.Request, []byte) event.Decision { return event.Decision{} }
+func (yes) CheckContent(*event.Request, []byte) event.Decision       { return event.Decision{} }
+func (yes) CheckChange(_ *event.Request, _, _ []byte) event.Decision { return event.Decision{} }
 
 // TestSeeding: caches are filled before a program runs that looks there, whatever
 // name it is called by, and such a program does not run when they cannot be.

@@ -26,6 +26,10 @@ func (u under) CheckContent(r *event.Request, content []byte) event.Decision {
 	return policy.Stricter(u.outer.CheckContent(r, content), u.inner.CheckContent(r, content))
 }
 
+func (u under) CheckChange(r *event.Request, was, then []byte) event.Decision {
+	return policy.Stricter(u.outer.CheckChange(r, was, then), u.inner.CheckChange(r, was, then))
+}
+
 // known is what two sessions know of programs.
 type known struct{ outer, inner gate.Programs }
 

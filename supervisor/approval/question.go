@@ -123,6 +123,9 @@ func keyOf(q *Question, exact bool) key {
 		program: r.Task.Exe, rule: q.Rule,
 	}
 	k.told = r.Told()
+	if !exact && r.Op == event.OpRename && r.Settings != "" {
+		k.told = q.Reason // it names the settings, whatever their values
+	}
 	switch {
 	case exact || r.Op != event.OpCreate && r.Op != event.OpOpen:
 		k.flags, k.mode = r.Flags, r.Mode
@@ -137,6 +140,9 @@ func keyOf(q *Question, exact bool) key {
 func identity(o event.Object, exact bool) event.Object {
 	o.Raw, o.RawLen = "", 0
 	if !exact {
+		if o.Kind == event.ObjectFile || o.Kind == event.ObjectMissing {
+			o.Own = false // it may be by the operation itself, when it is asked about again
+		}
 		o.Kind, o.Dev, o.Ino, o.Mode = event.ObjectNone, 0, 0, 0
 	}
 	return o

@@ -83,12 +83,15 @@ func (p *Policy) aboveOwn(path string) bool {
 
 // Stricter joins two decisions that must both hold: the stricter, of two that are as
 // strict the one that a born repository or file does not lift, and the guard of either.
+// A change of settings need not ask if neither asks for anything else.
 func Stricter(a, b event.Decision) event.Decision {
+	lifts := func(d *event.Decision) bool { return d.Action == event.ActionAllow || d.AskContent }
+	content := lifts(&a) && lifts(&b)
 	guard, secret := a.GuardContent || b.GuardContent, a.Secret || b.Secret
 	if a.Action > b.Action || a.Action == b.Action && a.Action != event.ActionAllow && (!a.AskBorn || b.AskBorn) {
 		b = a
 	}
-	b.GuardContent, b.Secret = guard, secret
+	b.GuardContent, b.Secret, b.AskContent = guard, secret, content && b.Action == event.ActionAsk
 	return b
 }
 

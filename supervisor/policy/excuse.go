@@ -15,9 +15,35 @@ func (t *target) excused(r *rule) (excused, guarded bool) {
 	case guardLink:
 		return t.linkExcuse()
 	case guardConfig:
-		return t.bornExcuse(r.born)
+		if t.req.Born {
+			return t.bornExcuse(r.born)
+		}
+		return t.ownLock(r.born), false
 	}
 	return false, false
+}
+
+// ownLock reports whether this is about a lock of git's settings that the session
+// makes, or made, in a repository that stood there before: git writes into it what they
+// are to say. What that is counts when it is moved over them.
+func (t *target) ownLock(born bornRule) bool {
+	if born != bornContent || !strings.HasSuffix(t.path, ".lock") {
+		return false
+	}
+	switch t.role {
+	case roleMake:
+		return t.req.Op == event.OpCreate && t.missing && t.req.Object.Own
+	case roleUse, roleRemove, roleFrom:
+		return t.made
+	}
+	return false
+}
+
+// byLock reports whether git's settings are replaced by their lock, which the session
+// made, and what stands against it is only that they stood there before.
+func (t *target) byLock(r *rule) bool {
+	return r != nil && r.guard == guardConfig && r.born == bornContent && t.role == roleTo && t.req.Op == event.OpRename &&
+		t.req.Flags&renameExchange == 0 && t.req.Object.Kind == event.ObjectFile && t.req.Object.Own && t.req.Object.Path == t.path+".lock"
 }
 
 // linkExcuse reports whether this may be done to a file that says where a
@@ -97,9 +123,6 @@ func (t *target) mayBeBorn(r *rule) bool {
 // bornExcuse reports whether a repository made by the session itself may do
 // this to its own protected files.
 func (t *target) bornExcuse(born bornRule) (excused, guarded bool) {
-	if !t.req.Born {
-		return false, false
-	}
 	switch born {
 	case bornAll:
 		// Born is about where it goes. What stood there before may not leave its

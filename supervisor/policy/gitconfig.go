@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,13 +20,23 @@ type gitSetting struct {
 	line                     int
 }
 
-// name is the variable as git config(1) calls it.
+// name is the variable as git config(1) calls it, with its parts cut where they are
+// longer than a line takes.
 func (s *gitSetting) name() string {
+	parts := []string{s.section, s.sub, s.key}
 	if s.sub == "" && !s.quoted {
-		return s.section + "." + s.key
+		parts = slices.Delete(parts, 1, 2)
 	}
-	return s.section + "." + s.sub + "." + s.key
+	for i, part := range parts {
+		if len(part) > maxGitName {
+			parts[i] = strings.ToValidUTF8(part[:maxGitName], "") + "…"
+		}
+	}
+	return strings.Join(parts, ".")
 }
+
+// maxGitName is how many bytes of a part of a variable's name are shown.
+const maxGitName = 80
 
 // gitReader reads git's configuration syntax as git itself does (config.c,
 // git_parse_source), and refuses whatever git would refuse.

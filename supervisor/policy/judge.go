@@ -73,6 +73,9 @@ type refusal struct {
 	// that a repository of the session's own might change, or a secret's name that a
 	// file of its own might have.
 	askBorn bool
+	// askContent is set when all that stands against it asks what a settings file would
+	// say.
+	askContent bool
 	// guarded is set when nothing stands against it but content has to be checked,
 	// secret when only a secret's name did, which was excused.
 	guarded, secret bool
@@ -89,7 +92,7 @@ func (p *Policy) refuse(t *target) event.Decision {
 		}
 		return d
 	}
-	d := event.Decision{Action: r.verdict, By: p.by, Reason: p.reason(&r, t), AskBorn: r.askBorn, Errno: int32(syscall.EACCES)}
+	d := event.Decision{Action: r.verdict, By: p.by, Reason: p.reason(&r, t), AskBorn: r.askBorn, AskContent: r.askContent, Errno: int32(syscall.EACCES)}
 	if r.rule != nil {
 		d.Rule = r.rule.label()
 	}
@@ -120,7 +123,7 @@ func (p *Policy) reason(r *refusal, t *target) string {
 // stand against the target it names a denying one before an asking one.
 func (p *Policy) refusal(t *target) refusal {
 	var found refusal
-	onlyBorn := true
+	onlyBorn, onlyContent := true, true
 	for _, s := range p.planes {
 		if s.need&t.need == 0 {
 			continue
@@ -143,13 +146,13 @@ func (p *Policy) refusal(t *target) refusal {
 					continue
 				}
 			}
-			onlyBorn = onlyBorn && t.mayBeBorn(by)
+			onlyBorn, onlyContent = onlyBorn && t.mayBeBorn(by), onlyContent && a == event.ActionAsk && t.byLock(by)
 			// Of equals a rule that names the path says more than that none does.
 			if a > found.verdict || a == found.verdict && found.rule == nil && by != nil {
 				found.set, found.layer, found.rule, found.verdict, found.hide = s, i, by, a, v.hide
 			}
 		}
 	}
-	found.askBorn = found.set != nil && onlyBorn
+	found.askBorn, found.askContent = found.set != nil && onlyBorn, found.set != nil && onlyContent
 	return found
 }

@@ -89,6 +89,11 @@ func (l *Ledger) CheckContent(req *event.Request, content []byte) event.Decision
 	return l.policy.CheckContent(req, content)
 }
 
+// CheckChange is the policy's.
+func (l *Ledger) CheckChange(req *event.Request, was, then []byte) event.Decision {
+	return l.policy.CheckChange(req, was, then)
+}
+
 // expendable reports whether the path that a command is told is one that the
 // session made, or in a build or temporary folder. What lies behind a link that
 // the session made is neither: the path is not resolved.

@@ -93,6 +93,18 @@ func (r *Review) Reconsider(e *event.Event) Reconsidered {
 	}
 	out := Reconsidered{Asked: true, From: recorded(e, was.action), To: is.action, Decision: is.decision}
 	// Content is judged by no profile: where it was looked at the answer holds.
+	settled := was.decision.AskContent && e.Action == event.ActionAllow && !strings.HasPrefix(e.By, byApprover)
+	if settled {
+		was.action, out.From = event.ActionAllow, event.ActionAllow
+	}
+	switch {
+	case !is.decision.AskContent:
+	case settled:
+		out.To = event.ActionAllow
+	case !was.decision.AskContent:
+		out.Open = "depends on how the settings file changed, which its own policy did not ask"
+		return out
+	}
 	looked := was.decision.GuardContent && (was.action == event.ActionAllow || e.Action == event.ActionAllow)
 	guarded := is.decision.GuardContent && is.action == event.ActionAllow
 	switch {

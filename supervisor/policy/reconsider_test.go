@@ -20,6 +20,9 @@ func recordOf(p *Policy, req event.Request, born bool, content event.Action) eve
 		Kind: event.KindRequest, Action: d.Action, Rule: d.Rule, Reason: d.Reason, By: d.By, Errno: d.Errno,
 	}
 	e.SetRequest(&req)
+	if d.AskContent && content == event.ActionAllow {
+		e.Action, e.Rule, e.Reason = content, "git tracking", "changes only what branches follow"
+	}
 	if d.GuardContent && content != event.ActionAllow {
 		e.Action, e.Reason = content, "line 1 of config: core.hookspath"
 	}
@@ -39,6 +42,7 @@ func TestReconsideredBySelf(t *testing.T) {
 			if r.IntN(50) == 0 { // git's own way of writing its settings
 				req = *ask("write /home/u/ws/.git/config.lock")
 				req.Op, req.Target = event.OpRename, event.Object{Kind: event.ObjectFile, Path: "/home/u/ws/.git/config"}
+				req.Flags, req.Object.Own = 0, r.IntN(2) == 0
 			}
 			content := event.ActionAllow
 			if r.IntN(2) == 0 {
@@ -71,6 +75,8 @@ func TestReconsiderByAnother(t *testing.T) {
 	record := func(p *Policy, text string) event.Event { return recordOf(p, *ask(text), false, event.ActionAllow) }
 	rename := *ask("write /home/u/ws/.git/config.lock")
 	rename.Op, rename.Target = event.OpRename, event.Object{Kind: event.ObjectFile, Path: "/home/u/ws/.git/config"}
+	tracking := rename
+	tracking.Object.Own = true
 	script := *ask("exec /home/u/ws/s")
 	script.Interps = []event.Interp{{Path: "/home/u/.hidden/sh", Line: "/home/u/.hidden/sh"}}
 	gate := event.Event{Kind: event.KindRequest, Op: event.OpUnknown, Action: event.ActionDeny, By: "gate", Reason: "no"}
@@ -104,6 +110,9 @@ func TestReconsiderByAnother(t *testing.T) {
 			e.Born = true
 			return e
 		}(), wide, own, "open"},
+		{"a change of settings that was looked at", recordOf(own, tracking, false, event.ActionAllow), own, manual, "allow -> allow"},
+		{"a change of settings that asked", recordOf(own, tracking, false, event.ActionDeny), own, manual, "ask -> ask"},
+		{"a change of settings that nobody looked at", recordOf(wide, tracking, false, event.ActionAllow), wide, own, "open"},
 		{"a record that does not fit its policy", late, own, wide, "open"},
 	} {
 		r := NewReview(Stack{tc.own}, Stack{tc.other}).Reconsider(&tc.e)

@@ -90,7 +90,7 @@ func TestSessionCoversWhatItShowed(t *testing.T) {
 		a := answerAll(g, []string{"allow", "--scope", "session"})
 		r := g.Supervised(trial.Options{Flags: []string{"--ask", "control"}}, "sh", "-c", `git config user.name one && git config user.name two; git config user.name`)
 		a.Stop()
-		if got := strings.Join(asks(a), ", "); got != "git create config.lock" || r.Stdout != "two\n" {
+		if got := strings.Join(asks(a), ", "); got != "git rename config.lock" || r.Stdout != "two\n" {
 			t.Errorf("asked %s: %s", got, r.Text())
 		}
 		// A question about a file that was there showed nothing of its mode: when it is

@@ -93,7 +93,7 @@ func TestOneActAsksOnce(t *testing.T) {
 os.mkdir("p/d"); os.chmod("p/d", 0o700); os.rmdir("p/d"); print("gone")'`, "p/d", "times, removal: by this task", "mkdir chmod rmdir", "gone\n"},
 		{"atomic write", python + ` -c 'import os
 open("p/old.tmp", "w").write("new"); os.rename("p/old.tmp", "p/old"); os.chmod("p/old", 0o600)'; cat p/old`, "p/old.tmp", "its rename to {ws}/p/old", "create rename chmod", "new"},
-		{"git", `git config user.name somebody && git config user.name`, ".git/config.lock", "its rename to {config}", "create chmod rename", "somebody\n"},
+		{"git", `git config user.name somebody && git config user.name`, ".git/config.lock", "git obeys it; changes user.name, not only what branches follow", "rename", "somebody\n"},
 		{"script by env", `e/deploy now`, "e/deploy", "what runs it: /usr/bin/bash [bash e/deploy now]", "exec exec", "deployed now\n"},
 		{"script of a shell", `exec s/deploy now`, "s/deploy", " [/bin/sh s/deploy now]", "exec exec", "deployed now\n"},
 		{"search of dash", set + `dash -c 'deploy now'`, "b/deploy", " [/bin/sh {ws}/b/deploy now]", "exec", "deployed now\n"},

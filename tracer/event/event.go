@@ -135,7 +135,8 @@ type Object struct {
 	// Own says that it is the session's: an address that it listens on, a terminal or
 	// socket file of its own, an entry of /proc about one of its tasks, a regular
 	// file that it made. Of files it is set where the decider asked for it, see
-	// Decision.AskBorn, and by the hooks of engine lsm of each that is opened.
+	// Decision.AskBorn, and by the hooks of engine lsm of each that is opened. Of what
+	// is not there the decider learns so that a file made there would be known again.
 	Own bool
 }
 
@@ -172,6 +173,9 @@ type Request struct {
 	// Born says that the repository (.git directory) above the object was made
 	// by this session. Set only when the decider asked for it, see Decision.AskBorn.
 	Born bool
+	// Settings is the SHA-256 of what a settings file would say, where that is asked
+	// about, see Decision.AskContent.
+	Settings string
 	// Syscall and Arch name the call as made ("openat", "x86_64").
 	Syscall, Arch string
 }
@@ -195,6 +199,9 @@ type Decision struct {
 	// session made the files themselves, with Object.Own set. The decision as it
 	// stands holds if the gate cannot tell.
 	AskBorn bool
+	// AskContent says of a rename over a protected settings file, which asks, that it
+	// need not if Decider.CheckChange allows what the file would say.
+	AskContent bool
 	// Secret says of what is allowed that it gives a file a name which is a
 	// secret's, or is about such a file of the session's own: the gate is to remember
 	// for long that the session made it.

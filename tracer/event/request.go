@@ -19,7 +19,8 @@ func (e *Event) Request() Request {
 
 // Told is what a call says besides its objects, flags and mode, and what it means
 // depends on: the arguments of an exec and where they are meant, what a symbolic
-// link holds, which attribute becomes what, who the owner is to be.
+// link holds, which attribute becomes what, who the owner is to be,
+// what a settings file would say.
 func (r *Request) Told() string {
 	switch r.Op {
 	case OpExec:
@@ -28,6 +29,8 @@ func (r *Request) Told() string {
 		return r.Object.Raw
 	case OpSetxattr, OpChown:
 		return r.Target.Raw
+	case OpRename:
+		return r.Settings
 	}
 	return ""
 }

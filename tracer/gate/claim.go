@@ -23,8 +23,13 @@ func (w *worker) claim(o *event.Object) {
 	}
 }
 
-// claimFile says of an object whether it is a file that the session made.
+// claimFile says of an object whether it is a file that the session made, or of what
+// is not there whether one would be known again that it made.
 func (w *worker) claimFile(o *event.Object) {
+	if o.Kind == event.ObjectMissing {
+		o.Own = w.ownHooks() != nil || tellsFiles(parentDir(o.Path))
+		return
+	}
 	id := FileID{o.Dev, o.Ino}
 	f, known := w.g.creations.known(id)
 	known = known && w.made(f.by)

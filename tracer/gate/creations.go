@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"strings"
 	"sync"
@@ -88,10 +89,7 @@ func stampOf(fd int) (id FileID, s stamp, changed time.Time, ok bool) {
 		x.Mask&want != want || x.Mode&unix.S_IFMT != unix.S_IFREG {
 		return id, s, changed, false
 	}
-	h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH)
-	if err == unix.EOPNOTSUPP { // an overlay; since Linux 6.6
-		h, _, err = unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH|fidHandle)
-	}
+	h, err := handleOf(fd)
 	if err != nil {
 		return id, s, changed, false
 	}
@@ -99,6 +97,32 @@ func stampOf(fd int) (id FileID, s stamp, changed time.Time, ok bool) {
 	s.born = x.Btime.Sec*int64(time.Second) + int64(x.Btime.Nsec)
 	id = FileID{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino}
 	return id, s, time.Unix(x.Ctime.Sec, int64(x.Ctime.Nsec)), true
+}
+
+func handleOf(fd int) (unix.FileHandle, error) {
+	h, _, err := unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH)
+	if err == unix.EOPNOTSUPP { // an overlay; since Linux 6.6
+		h, _, err = unix.NameToHandleAt(fd, "", unix.AT_EMPTY_PATH|fidHandle)
+	}
+	return h, err
+}
+
+// tellsFiles reports whether the file system of a directory tells each of its files
+// from all that ever have its number.
+func tellsFiles(dir string) bool {
+	fd, err := unix.Openat2(unix.AT_FDCWD, cmp.Or(dir, "/"), &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var x unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_BTIME, &x) != nil || x.Mask&unix.STATX_BTIME == 0 {
+		return false
+	}
+	_, err = handleOf(fd)
+	return err == nil
 }
 
 // created remembers a file that was just made for the task in a directory, by a

@@ -195,3 +195,16 @@ func TestShelf(t *testing.T) {
 		}
 	}
 }
+
+// TestTellsFiles: a file system whose files cannot be told from later ones is known.
+func TestTellsFiles(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{dir: true, "/proc/self/fdinfo": false, "/proc": false, dir + "/none": false} {
+		if got := tellsFiles(path); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}

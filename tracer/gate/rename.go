@@ -70,7 +70,12 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 		release()
 		return out, err
 	}
-	out.d = w.decide(&out.req)
+	d := w.judge(&out.req)
+	change := d.AskContent
+	if change {
+		d, change = w.keepsSettings(&out.req, &p, d)
+	}
+	out.d = w.settle(&out.req, d)
 	if w.continues(Tree) || out.d.Action != event.ActionAllow {
 		release()
 		return out, nil
@@ -79,8 +84,8 @@ func (w *worker) move(req event.Request, fromfd int32, fromPtr uint64, tofd int3
 	request := out.req
 	out.act = func() answer {
 		defer release()
-		if guarded {
-			return w.moveChecked(&request, &p)
+		if guarded || change {
+			return w.moveChecked(&request, &p, change)
 		}
 		gone := w.g.creations.losesName(&p.to, &request.Target)
 		err := perform.Rename(p.from.Parent.FD, p.from.Last, p.to.Parent.FD, p.to.Last, flags)

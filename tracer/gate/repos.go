@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
@@ -143,20 +144,35 @@ const maxSettings = 1 << 20
 
 // moveChecked moves a settings file into place after its content was judged. A
 // descriptor that the task may still hold on the old file must not be able to
-// change what was judged, so a fresh copy takes its place.
-func (w *worker) moveChecked(req *event.Request, p *pair) answer {
-	content, st, err := readSettings(p.from.Parent.FD, p.from.Last)
+// change what was judged, so a fresh copy takes its place. change says that it is the
+// change that counts, and not all that the file says.
+func (w *worker) moveChecked(req *event.Request, p *pair, change bool) answer {
+	if req.Flags&unix.RENAME_NOREPLACE != 0 && req.Target.Kind != event.ObjectMissing {
+		return answer{errno: unix.EEXIST}
+	}
+	content, mode, err := readSettings(p.from.Parent.FD, p.from.Last)
 	if err != nil {
 		return done(err)
 	}
-	if d := w.m.Decider.CheckContent(req, content); d.Action != event.ActionAllow {
+	d := event.Decision{}
+	if !change {
+		d = w.m.Decider.CheckContent(req, content)
+	} else if d, mode, err = w.checkChange(req, p, content); err != nil {
+		return done(err)
+	}
+	switch {
+	case d.Action == event.ActionAllow:
+	case change && req.Settings == digest(content): // somebody said yes to it
+	case change:
+		return answer{again: true}
+	default:
 		return answer{errno: denyErrno(d), denied: &d}
 	}
 	if err := w.freshUmask(); err != nil {
 		return failedHere(err.Error())
 	}
 	// The copy is made unnamed, so that no other task can open it for writing.
-	fd, err := perform.Tmpfile(p.to.Parent.FD, unix.O_TMPFILE|unix.O_WRONLY, st.Mode&0o7777)
+	fd, err := perform.Tmpfile(p.to.Parent.FD, unix.O_TMPFILE|unix.O_WRONLY, mode)
 	if err != nil {
 		return done(err)
 	}
@@ -165,7 +181,7 @@ func (w *worker) moveChecked(req *event.Request, p *pair) answer {
 	if _, err := f.Write(content); err != nil {
 		return done(err)
 	}
-	if err := f.Chmod(os.FileMode(st.Mode & 0o777)); err != nil {
+	if err := f.Chmod(os.FileMode(mode)); err != nil {
 		return done(err)
 	}
 	// link(2) does not replace: the copy takes the old file's name for a moment,
@@ -176,29 +192,71 @@ func (w *worker) moveChecked(req *event.Request, p *pair) answer {
 	if err := unix.Linkat(unix.AT_FDCWD, proc.SelfPath(fd), p.from.Parent.FD, p.from.Last, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return done(err)
 	}
-	return done(perform.Rename(p.from.Parent.FD, p.from.Last, p.to.Parent.FD, p.to.Last, 0))
+	err = perform.Rename(p.from.Parent.FD, p.from.Last, p.to.Parent.FD, p.to.Last, uint(req.Flags))
+	if err == nil { // both files are gone
+		w.g.acts.forget(&req.Object)
+		w.g.acts.forget(&req.Target)
+	}
+	return done(err)
 }
 
-func readSettings(dir int, name string) ([]byte, *unix.Stat_t, error) {
+// keepsSettings is the decision about a rename over a settings file that asks, unless
+// the file says the same then but for what may change: d, with what else would. change is
+// not set where that cannot be told.
+func (w *worker) keepsSettings(req *event.Request, p *pair, d event.Decision) (_ event.Decision, change bool) {
+	content, _, err := readSettings(p.from.Parent.FD, p.from.Last)
+	if err != nil {
+		return d, false
+	}
+	kept, _, err := w.checkChange(req, p, content)
+	switch {
+	case err != nil:
+		return d, false
+	case kept.Action != event.ActionAllow:
+		d.Reason += "; " + kept.Reason
+		req.Settings = digest(content)
+		return d, true
+	}
+	kept.GuardContent = true
+	return kept, true
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return string(sum[:])
+}
+
+// checkChange judges what is to replace a settings file by what that says, and says
+// what mode it has: it is for git's user to open it to others.
+func (w *worker) checkChange(req *event.Request, p *pair, content []byte) (event.Decision, uint32, error) {
+	was, mode, err := readSettings(p.to.Parent.FD, p.to.Last)
+	if err != nil {
+		return event.Decision{}, 0, err
+	}
+	return w.m.Decider.CheckChange(req, was, content), mode, nil
+}
+
+// readSettings reads a regular file, and says what its permissions are.
+func readSettings(dir int, name string) (content []byte, mode uint32, err error) {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, nil, unix.EACCES
+		return nil, 0, unix.EACCES
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	if len(b) > maxSettings {
-		return nil, nil, errors.Join(unix.EFBIG)
+		return nil, 0, errors.Join(unix.EFBIG)
 	}
-	return b, &st, nil
+	return b, st.Mode & 0o777, nil
 }

@@ -16,6 +16,9 @@ type Decider interface {
 	// CheckContent judges what a settings file would contain, for a decision
 	// with GuardContent.
 	CheckContent(*event.Request, []byte) event.Decision
+	// CheckChange judges what a settings file that says was would say then, for a
+	// decision with AskContent.
+	CheckChange(req *event.Request, was, then []byte) event.Decision
 }
 
 // Asker puts an operation before somebody who may allow it.

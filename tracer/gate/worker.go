@@ -199,8 +199,11 @@ func ours(errno unix.Errno) bool {
 	return false
 }
 
-// decide asks the policy, twice if it wants to know whose repository, or file, it is.
-func (w *worker) decide(req *event.Request) event.Decision {
+// decide asks the policy, and whoever may allow what it asks about.
+func (w *worker) decide(req *event.Request) event.Decision { return w.settle(req, w.judge(req)) }
+
+// judge asks the policy, twice if it wants to know whose repository, or file, it is.
+func (w *worker) judge(req *event.Request) event.Decision {
 	if req.Task.ID == "" {
 		req.Task = w.th.Task(false)
 	}
@@ -215,6 +218,11 @@ func (w *worker) decide(req *event.Request) event.Decision {
 			d = w.m.Decider.Decide(req)
 		}
 	}
+	return d
+}
+
+// settle makes a decision of what the policy says.
+func (w *worker) settle(req *event.Request, d event.Decision) event.Decision {
 	switch d.Action {
 	case event.ActionNone:
 		d.Action, d.Reason = event.ActionDeny, "bug: no decision"
