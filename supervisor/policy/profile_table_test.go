@@ -185,6 +185,8 @@ var profileTable = []string{
 	"read /tmp/                          | no ok ok ok",
 	"read /tmp/reeve-02T/x               | no no no no",
 	"write /tmp/ssh-XX/agent.1           | no no no ok",
+	"write /tmp/agents/x                 | no ok ok ok",
+	"write /tmp/agent.1                  | no no no ok",
 	"read /tmp/krb5cc_1000               | no no no ok",
 	"read /tmp/x/id_rsa                  | no no no ok",
 	"make /var/tmp/x                     | no ok ok ok",
