@@ -69,6 +69,16 @@ func (t *target) linkExcuse() (excused, guarded bool) {
 	return isDir && (t.role == roleUse || t.role == roleRemove), false
 }
 
+// softened is what a rule says of a target: that a file goes which says where a repository
+// is, with its work tree, only asks. No other repository can take its place but one
+// whose settings are checked.
+func (t *target) softened(r *rule, says event.Action) event.Action {
+	if r.guard == guardLink && t.role == roleRemove && t.file {
+		return min(says, event.ActionAsk)
+	}
+	return says
+}
+
 // bornLink is linkExcuse of a file with a content that counts, in a directory that the
 // session made.
 func (t *target) bornLink() (excused, guarded bool) {

@@ -137,6 +137,7 @@ func (p *Policy) explainPath(t *target) []LayerVerdict {
 				lv.Action = v.exec
 			}
 			if w >= 0 {
+				lv.Action = t.softened(&s.rules[w], lv.Action)
 				s.rules[w].explain(t, &lv)
 			} else {
 				lv.Note = reasonUnnamed

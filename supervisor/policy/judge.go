@@ -139,6 +139,7 @@ func (p *Policy) refusal(t *target) refusal {
 			var by *rule
 			if w >= 0 {
 				by = &s.rules[w]
+				a = t.softened(by, a)
 				excused, guarded := t.excused(by)
 				if excused {
 					found.guarded = found.guarded || guarded

@@ -244,3 +244,25 @@ func TestBornTakesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkRemoved: a work tree or submodule that stood there may go when somebody
+// says so, and nothing else may be done to the file that says where its repository is.
+func TestLinkRemoved(t *testing.T) {
+	p := load(t, "")
+	for line, want := range map[string]event.Action{
+		"delete /home/u/ws/tree/.git":                                event.ActionAsk,
+		"delete /home/u/ws/.git/worktrees/tree/gitdir":               event.ActionAsk,
+		"delete /home/u/ws/.git/worktrees/tree/commondir":            event.ActionAsk,
+		"delete /home/u/ws/.git/commondir":                           event.ActionDeny,
+		"rename /home/u/ws/tree/.git /home/u/ws/x new":               event.ActionDeny,
+		"rename /home/u/ws/x /home/u/ws/tree/.git over":              event.ActionDeny,
+		"update /home/u/ws/tree/.git":                                event.ActionDeny,
+		"update /home/u/ws/.git/worktrees/tree/gitdir":               event.ActionDeny,
+		"symlink /home/u/ws/tree/.git":                               event.ActionDeny,
+		"rename /home/u/ws/x /home/u/ws/.git/worktrees/t/gitdir new": event.ActionDeny,
+	} {
+		if d := p.Decide(gitLine(line)); d.Action != want {
+			t.Errorf("%s: %+v", line, d)
+		}
+	}
+}
