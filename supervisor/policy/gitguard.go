@@ -65,10 +65,17 @@ func (p *Policy) guardedRepository(dir, content string) bool {
 		}
 	}
 	parts := strings.Split(strings.TrimSuffix(to, "/"), "/")
+	inside := false
 	for _, part := range parts[1:] {
-		if part == "" || part == "." || part == ".." {
+		switch part {
+		case "", ".", "..":
 			return false // what it leads to depends on what links there are
+		case "refs", "logs":
+			if inside {
+				return false // a branch may be called as settings are, so they pass there
+			}
 		}
+		inside = inside || strings.HasSuffix(part, ".git")
 	}
 	n := len(parts)
 	if strings.HasSuffix(parts[n-1], ".git") {

@@ -13,7 +13,7 @@ func (p *placer) protected(exempt []pathRule) []rule {
 		add := func(dirs []string, prefix string, patterns []string, r rule) {
 			for _, d := range dirs {
 				for _, pattern := range patterns {
-					r.text, r.glob = pattern, join(d, prefix+pattern)
+					r.text, r.glob = unbracketed.Replace(pattern), join(d, prefix+pattern)
 					out = append(out, r)
 				}
 			}
@@ -26,6 +26,7 @@ func (p *placer) protected(exempt []pathRule) []rule {
 		add(ws, "**/", g.any, base)
 		add(git, "", inGitDir(g.any), base)
 		add(append(p.host.Workspaces[:len(p.host.Workspaces):len(p.host.Workspaces)], p.host.Repositories...), "", g.root, base)
+		add(git, "", inGitDir(g.root), base)
 		pass := rule{below: true, word: wordPass, pos: base.pos}
 		add(ws, "**/", g.pass, pass)
 		add(git, "", inGitDir(g.pass), pass)
@@ -48,6 +49,9 @@ func (p *placer) protected(exempt []pathRule) []rule {
 	}
 	return append(append(out, passes(noGuard)), p.exempt(exempt, noGuard)...)
 }
+
+// unbracketed is a pattern without what only makes it less specific.
+var unbracketed = strings.NewReplacer("[o]", "o", "[c]", "c", "[k]", "k")
 
 // protectedHome are the rules about what stands below the home directory, for
 // sessions that may write there. A workspace in such a place is what the session is

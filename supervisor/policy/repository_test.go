@@ -266,3 +266,32 @@ func TestLinkRemoved(t *testing.T) {
 		}
 	}
 }
+
+// TestRepositoryNames: what git obeys is protected wherever a repository can be, and
+// branches, remotes and files of work trees may be called like that.
+func TestRepositoryNames(t *testing.T) {
+	p := load(t, "")
+	for path, want := range map[string]string{
+		".git/refs/heads/config": "ok", ".git/refs/heads/config.lock": "ok", ".git/refs/heads/a/hooks/b": "ok", ".git/refs/tags/config.lock": "ok", ".git/refs/tags/hooks": "ok",
+		".git/logs/refs/heads/hooks": "ok", ".git/logs/refs/heads/config.lock": "ok", ".git/refs/remotes/origin/HEAD": "ok", ".git/logs/HEAD": "ok", ".git/refs/remotes/origin/config.lock": "ok",
+		".git/modules/m/refs/heads/config.lock": "ok", ".git/modules/m/HEAD": "ok", ".git/worktrees/w/HEAD": "ok", ".git/worktrees/w/logs/HEAD": "ok",
+		"x.git/HEAD": "ok", "x.git/worktrees/w/HEAD": "ok", "x.git/main/src/hooks/use.ts": "ok", "x.git/main/config": "ok", "x.git/main/src/remotes/a": "ok", "src/hooks/use.ts": "ok",
+		"x.git/core/HEAD": "no", ".git/hooks/pre-commit": "no", ".git/worktrees/w/hooks/pre-commit": "no", ".git/modules/m/hooks/x": "no", ".git/a/b/hooks/x": "no", "x.git/worktrees/w/hooks/x": "no",
+		".git/config": "no", ".git/a/config": "no", ".git/a/config.lock": "no", ".git/modules/m/config.lock": "no", ".git/worktrees/w/config.worktree": "no", "x.git/worktrees/w/modules/m/config": "no",
+		".git/remotes/origin": "no", ".git/branches/origin": "no", ".git/modules/m/commondir": "no", "x.git/worktrees/w/modules/m/commondir": "no",
+	} {
+		if d := p.Decide(ask("make /home/u/ws/" + path)); outcome(d) != want {
+			t.Errorf("%s: %s (%s, %s), want %s", path, outcome(d), d.Rule, d.Reason, want)
+		}
+	}
+	for link, want := range map[string]bool{
+		"../.git/modules/m": true, "../.git/modules/libs/m": true, "../.git/worktrees/w": true, "../x.git": true, "/home/u/ws/logs/refs/a/.git/modules/m": true,
+		"../.git/modules/refs/heads": false, "../.git/modules/m/refs/heads/y.git": false, "../.git/modules/logs/refs": false, "../.git/refs/heads/y.git": false, "../.git/refs": false,
+		"../.git/a": false, "../.git/modules": false, "../.git/worktrees/w/modules/m": false,
+	} {
+		req := &event.Request{Op: event.OpCreate, Object: event.Object{Path: "/home/u/ws/sub/.git"}}
+		if d := p.CheckContent(req, []byte("gitdir: "+link+"\n")); d.Action == event.ActionAllow != want {
+			t.Errorf("%s: %+v", link, d)
+		}
+	}
+}

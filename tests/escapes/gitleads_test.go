@@ -10,6 +10,11 @@ import (
 // plants writes a hook to a place that stands in $1.
 const plants = `plant() { mkdir -p "$(dirname "$1")" && printf '#!/bin/sh\ntouch PWNED\n' > "$1" && chmod +x "$1"; }
 	config() { printf '[core]\nfsmonitor = "touch PWNED;false"\n' >> "$1"; }
+	submodule() { mkdir -p "$1"/objects "$1"/refs/heads sub && echo 'ref: refs/heads/main' > "$1"/HEAD && echo "gitdir: ../$1" > sub/.git &&
+		{ config() { printf '[core]\nrepositoryformatversion = 0\nfsmonitor = "touch %s/PWNED;false"\n' "$PWD" >> "$1"; } && ${2:-config} "$1/config"
+		test -e "$1/config" || printf '[core]\nrepositoryformatversion = 0\n' > "$1/config"; }
+		(cd sub && echo x > a && git add a && git update-ref refs/heads/main $(git commit-tree -m x $(git write-tree))) &&
+		git update-index --add --cacheinfo "160000,$(git -C sub rev-parse HEAD),sub"; }
 	`
 
 // gitLeads are ways in which git comes to run or obey what does not stand in a
@@ -40,13 +45,21 @@ var gitLeads = []struct{ name, stands, attack string }{
 	{"program", "mkdir m; printf '#!/bin/sh\nfalse\n' > m/q; chmod +x m/q; git config core.fsmonitor ./m/q", "plant m/q"},
 	{"program to come", "mkdir m; git config core.fsmonitor m/q", "plant m/q"},
 	{"program of the work tree", "mkdir m; git config core.fsmonitor '\"$PWD\"/m/\\q'", "plant m/q"},
+	{"submodule in a branch's place", "true", "submodule .git/modules/refs/heads"},
+	{"submodule below a branch", "true", "submodule .git/modules/m/refs/heads/y.git"},
+	{"submodule in a work tree's place", "true", `submodule .git/worktrees/w true; d=$PWD; mkdir -p .git/worktrees/w/hooks
+		printf '#!/bin/sh\ntouch %s/PWNED\n' "$d" > .git/worktrees/w/hooks/post-index-change; chmod +x .git/worktrees/w/hooks/post-index-change; touch sub/a`},
+	{"repository inside one", "true", `d=lib.git/core; mkdir -p $d/objects $d/refs; echo 'ref: refs/heads/main' > $d/HEAD
+		printf '[core]\nrepositoryformatversion = 0\nworktree = .\nfsmonitor = "touch %s/PWNED;false"\n' "$PWD" > $d/config`},
+	{"remote of old", "true", "mkdir -p .git/remotes; echo 'URL: PWNED' > .git/remotes/origin"},
+	{"remote of old, as a branch", "true", "mkdir -p .git/branches; echo PWNED > .git/branches/origin"},
 	{"script of a program", "mkdir m; echo false > m/q; git config core.fsmonitor 'sh ./m/q'", "plant m/q"},
 }
 
 // TestGitLeads: what git outside runs or obeys after a session is what it was before,
 // wherever it stands (E4).
 func TestGitLeads(t *testing.T) {
-	const look = "git commit -q --allow-empty -m later; git status >/dev/null; ls"
+	const look = "(cd lib.git/core 2>/dev/null && git status >/dev/null 2>&1); git commit -q --allow-empty -m later; git status >/dev/null; git ls-remote --get-url; ls"
 	inRepo := func(script string) []string { return []string{"/bin/sh", "-c", "cd r && { " + script + "\n}"} }
 	for i, c := range gitLeads {
 		t.Run("E4/"+c.name, func(t *testing.T) {

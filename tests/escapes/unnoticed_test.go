@@ -39,9 +39,9 @@ func TestUnnoticed(t *testing.T) {
 	}
 	const nobody = "; asks, and there is nobody to ask"
 	for _, want := range []struct{ op, path, rule, reason string }{
-		{"open", ".git/config", "*.git/{config,config.lock,config.worktree,config.worktree.lock}", "protected configuration: git obeys it" + nobody},
-		{"open", ".git/hooks/pre-commit", "*.git/hooks", "protected configuration: git runs it" + nobody},
-		{"create", ".git/hooks/post-commit", "*.git/hooks", "protected configuration: git runs it" + nobody},
+		{"open", ".git/config", ".git/**/{config,config.lock,config.worktree,config.worktree.lock}", "protected configuration: git obeys it" + nobody},
+		{"open", ".git/hooks/pre-commit", ".git/**/hooks", "protected configuration: git runs it" + nobody},
+		{"create", ".git/hooks/post-commit", ".git/**/hooks", "protected configuration: git runs it" + nobody},
 		{"open", ".env", "", "secret"},
 		{"open", "../outside/secret.txt", "", ""},
 	} {
