@@ -6,6 +6,7 @@ import (
 
 	"github.com/reeve-audit/reeve/supervisor/approval"
 	"github.com/reeve-audit/reeve/supervisor/policy"
+	"github.com/reeve-audit/reeve/supervisor/session"
 )
 
 // ledgers are what a session, and those inside it, remember of what they did.
@@ -23,6 +24,7 @@ func (l *ledgers) open(p *policy.Policy, hooks policy.Hooks) *policy.Ledger {
 		l.all = map[string][]*policy.Ledger{}
 	}
 	ledger := policy.NewLedger(p, time.Now)
+	ledger.Look(session.HasTree)
 	if hooks != nil {
 		ledger.Join(hooks)
 	}

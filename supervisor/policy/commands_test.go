@@ -345,7 +345,7 @@ func TestMeanings(t *testing.T) {
 	for _, text := range meanings {
 		line, want, _ := strings.Cut(text, " | ")
 		var worst commandVerdict
-		for _, v := range p.judgeCommand(execute(line), nil) {
+		for _, v := range p.judgeCommand(execute(line), surroundings{}) {
 			worst.meet(v)
 		}
 		if got := strings.TrimPrefix(worst.label(), "commands."); got != want {
@@ -356,7 +356,7 @@ func TestMeanings(t *testing.T) {
 		}
 	}
 	for _, line := range meaningless {
-		for _, v := range p.judgeCommand(execute(line), nil) {
+		for _, v := range p.judgeCommand(execute(line), surroundings{}) {
 			if v.name != "" {
 				t.Errorf("%s: %s", line, v.label())
 			}

@@ -18,7 +18,7 @@ func (p *Policy) Decide(req *event.Request) event.Decision {
 	case event.OpOpen, event.OpCreate:
 		return p.decideOpen(req)
 	case event.OpExec:
-		return p.decideExec(req, nil)
+		return p.decideExec(req, surroundings{})
 	case event.OpDelete, event.OpRmdir:
 		return p.decideNamed(req, roleRemove)
 	case event.OpMkdir, event.OpMknod:
@@ -135,14 +135,14 @@ func (p *Policy) decideAnonymous(t *target) event.Decision {
 	return p.judge(t)
 }
 
-// decideExec judges the program of an execve and what its words mean. expendable,
-// which may be nil, says what may be deleted without a loss.
-func (p *Policy) decideExec(req *event.Request, expendable func(path string) bool) event.Decision {
+// decideExec judges the program of an execve and what its words mean, by what is
+// known of the paths among them.
+func (p *Policy) decideExec(req *event.Request, at surroundings) event.Decision {
 	d := p.decideProgram(req)
 	if d.Action == event.ActionDeny {
 		return d
 	}
-	return sterner(d, p.decideCommand(req, expendable))
+	return sterner(d, p.decideCommand(req, at))
 }
 
 // decideProgram judges the program of an execve, whatever its words are.

@@ -132,7 +132,7 @@
 //	:kept      a path in no scratch folder    :remote    host:path, scheme://host
 //	:outside   … and in no workspace          :forced    +ref         :deleting  :ref
 //	:root      a workspace, or above it       :sql       DROP, TRUNCATE, DELETE without WHERE
-//	:artifact  what a build makes: *.o
+//	:artifact  what a build makes: *.o        :tree      :kept, and a directory stands there
 //	:several   a path that may be of more than one file: src, *.go, not main.go
 //	:pathspec  such a path by its form, which no branch can have: ., ./x, x/, *
 //

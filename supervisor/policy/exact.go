@@ -105,7 +105,7 @@ func (p *Policy) exactOf(req *event.Request) (*command.Exact, error) {
 // about commands ask.
 func (p *Policy) commandEdits(req *event.Request) ([]edit, error) {
 	var out []edit
-	for _, v := range p.judgeCommand(req, nil) {
+	for _, v := range p.judgeCommand(req, surroundings{}) {
 		if v.action <= event.ActionAllow || p.recordOnly {
 			continue
 		}

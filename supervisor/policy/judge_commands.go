@@ -50,11 +50,20 @@ const (
 	setuidReason = "it would run as another user, which the kernel does not let it in a session"
 )
 
+// surroundings is what is known of the paths that a command is told, besides their
+// names. The zero value knows nothing.
+type surroundings struct {
+	// expendable says what may be deleted without a loss, tree where a directory
+	// stands, see [command.Places].
+	expendable, tree func(path string) bool
+}
+
 // judgeCommand is what each layer says of an exec.
-func (p *Policy) judgeCommand(req *event.Request, expendable func(path string) bool) []commandVerdict {
+func (p *Policy) judgeCommand(req *event.Request, at surroundings) []commandVerdict {
 	places := p.places
-	if expendable != nil {
-		places.Scratch = expendable
+	places.Tree = at.tree
+	if at.expendable != nil {
+		places.Scratch = at.expendable
 	}
 	call := p.call(req)
 	out := make([]commandVerdict, len(p.commands))
@@ -161,9 +170,9 @@ func (l *commandLayer) verdict(id *command.Identity, matched []known, places *co
 
 // decideCommand judges what an exec means. A decision that allows names a rule
 // only where somebody may want to find the command again.
-func (p *Policy) decideCommand(req *event.Request, expendable func(path string) bool) event.Decision {
+func (p *Policy) decideCommand(req *event.Request, at surroundings) event.Decision {
 	var worst commandVerdict
-	for _, v := range p.judgeCommand(req, expendable) {
+	for _, v := range p.judgeCommand(req, at) {
 		worst.meet(v)
 	}
 	d := event.Decision{Action: event.ActionAllow, By: p.by}
@@ -188,7 +197,7 @@ func (p *Policy) decideCommand(req *event.Request, expendable func(path string) 
 // explainCommand is what each layer says of an exec's meaning.
 func (p *Policy) explainCommand(req *event.Request) []LayerVerdict {
 	var out []LayerVerdict
-	for _, v := range p.judgeCommand(req, nil) {
+	for _, v := range p.judgeCommand(req, surroundings{}) {
 		if v.name == "" {
 			continue
 		}

@@ -86,7 +86,7 @@ var grave = []command.Class{command.Destructive, command.Privileged, command.Pub
 // wantCommand adds the rule by which just this command would pass, where a rule
 // about commands refuses it.
 func (p *Policy) wantCommand(w *wants, req *event.Request) {
-	for _, v := range p.judgeCommand(req, nil) {
+	for _, v := range p.judgeCommand(req, surroundings{}) {
 		if v.action <= event.ActionAllow || p.recordOnly {
 			continue
 		}

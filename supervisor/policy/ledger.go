@@ -15,6 +15,7 @@ type Ledger struct {
 	policy *Policy
 	bulk   *Bulk
 	hooks  Hooks // nil where all that happens comes to Decide
+	tree   func(path string) bool
 
 	mu   sync.RWMutex // guards made
 	made map[string]making
@@ -56,13 +57,19 @@ func (l *Ledger) Join(h Hooks) {
 	l.hooks, l.bulk.hooks = h, h
 }
 
+// Look has the ledger ask tree whether a directory stands at an absolute path, which
+// is as a command was told it: "..", symbolic links and all. It is called before
+// anything is decided; without it, as for what happened long ago, commands are judged
+// as if a directory stood at each path.
+func (l *Ledger) Look(tree func(path string) bool) { l.tree = tree }
+
 // Bulk is where answers about changes of many files go.
 func (l *Ledger) Bulk() *Bulk { return l.bulk }
 
 // Decide answers as the policy does, and besides holds what changes many files.
 func (l *Ledger) Decide(req *event.Request) event.Decision {
 	if req.Op == event.OpExec {
-		return l.policy.decideExec(req, l.expendable)
+		return l.policy.decideExec(req, surroundings{l.expendable, l.tree})
 	}
 	d := l.policy.Decide(req)
 	if d.Action != event.ActionAllow || d.AskBorn || fails(req) {

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -178,6 +179,30 @@ func TestLedger(t *testing.T) {
 	}
 	if d := l.Decide(execute("ls")); d != l.policy.Decide(execute("ls")) {
 		t.Errorf("ls: %+v", d)
+	}
+}
+
+// TestLedgerLooks: where no directory stands none is deleted, by the path as it was
+// told and not by what its words say; a pattern of git's is none of the kernel's.
+func TestLedgerLooks(t *testing.T) {
+	l := ledger(t, newClock())
+	var told []string
+	l.Look(func(path string) bool {
+		told = append(told, path)
+		return path == "/home/u/ws/src" || path == "/home/u/ws/l/../gone"
+	})
+	for line, want := range map[string]event.Action{
+		"rm -rf gone": event.ActionAllow, "rm -f -r conftest* confdefs.h a.out gone/": event.ActionAllow, "find gone -delete": event.ActionAllow,
+		"rsync -a --delete a/ gone": event.ActionAllow, "rsync -a --delete a/ src": event.ActionAsk, "find src -delete": event.ActionAsk,
+		"rm -rf src": event.ActionAsk, "rm -rf gone src": event.ActionAsk, "rm -rf l/../gone": event.ActionAsk,
+		"rm -rf /etc/gone": event.ActionAsk, "git rm -rf gone": event.ActionAsk,
+	} {
+		if d := l.Decide(execute(line)); d.Action != want {
+			t.Errorf("%s: %v (%s), want %v", line, d.Action, d.Rule, want)
+		}
+	}
+	if told = nil; l.Decide(execute("rm -rf build gone")).Action != event.ActionAllow || !slices.Equal(told, []string{"/home/u/ws/gone"}) {
+		t.Errorf("looked at %v", told)
 	}
 }
 

@@ -49,14 +49,16 @@ func (r *rerun) next(e *event.Event, req *event.Request) ruling {
 
 // exec decides about an exec as if made said what the session made.
 func (r *rerun) exec(req *event.Request, made func(path string) bool) ruling {
-	return r.stack.rule(req, func(i int, req *event.Request) event.Decision { return r.stack[i].decideExec(req, made) })
+	return r.stack.rule(req, func(i int, req *event.Request) event.Decision {
+		return r.stack[i].decideExec(req, surroundings{expendable: made})
+	})
 }
 
 // look is what one policy decides, as far as it depends on no count, and without
 // remembering it.
 func (r *rerun) look(i int, req *event.Request) event.Decision {
 	if req.Op == event.OpExec {
-		return r.stack[i].decideExec(req, r.ledgers[i].expendable)
+		return r.stack[i].decideExec(req, surroundings{expendable: r.ledgers[i].expendable})
 	}
 	return r.stack[i].Decide(req)
 }

@@ -18,6 +18,7 @@ type Pattern struct {
 var Kinds = map[string]string{
 	":any":      "any word",
 	":kept":     "a path that is in no build or temporary folder",
+	":tree":     "such a path, at which a directory stands",
 	":outside":  "a path that is in no workspace, build or temporary folder",
 	":root":     "a workspace itself, or a directory above it",
 	":device":   "a device that holds data",
@@ -59,6 +60,9 @@ type Places struct {
 	// folder, Artifact of a file name whether a build makes such files.
 	Scratch  func(path string) bool
 	Artifact func(name string) bool
+	// Tree says of an absolute path, as the command was told it, whether a directory
+	// stands there; without it one stands everywhere.
+	Tree func(path string) bool
 }
 
 func matchAny(patterns []Pattern, word, cwd string, places *Places) bool {
@@ -117,8 +121,13 @@ func (p *Pattern) place(word, cwd string, places *Places) bool {
 	case ":outside":
 		return !known || !places.inside(full) && !places.scratch(full) && (!strings.HasPrefix(full, "/dev/") || device(full))
 	}
-	return !known || !places.scratch(full)
+	if !known {
+		return true
+	}
+	return !places.scratch(full) && (p.kind != ":tree" || places.tree(word))
 }
+
+func (p *Places) tree(told string) bool { return p.Tree == nil || p.Tree(told) }
 
 func (p *Places) scratch(full string) bool { return p.Scratch != nil && p.Scratch(full) }
 
