@@ -102,8 +102,10 @@ func TestCommandControls(t *testing.T) {
 	tiers(t, false, func(t *testing.T, nobody bool) {
 		g := trial.NewGround(t, nobody)
 		writeFile(t, g.Base+"/cmd.toml", commandPolicy, 0o644)
+		writeFile(t, g.Workspace+"/stood", "x", 0o644)
 		for _, script := range []string{
 			`echo "git push --force"`, git + ` config --get-all push.force-x || true`, `mkdir -p src && rm -rf build && find . -name '*.pyc' -delete`,
+			`rm -rf gone stood "conf*" && test ! -e stood && ! find gone -delete`, // no tree is there
 			`cp ` + git + ` x && echo >> x && ./x version`, // a changed byte is another program
 			`/lib64/ld-linux-x86-64.so.2 --verify ` + git,
 			`/lib64/ld-linux-x86-64.so.2 ` + git + ` version`,
