@@ -170,7 +170,7 @@ func kernelCalls() []call {
 		list = append(list, c)
 	}
 	list = append(list, call{name: "prctl", class: Kernel, op: event.OpSystem, run: (*worker).prctl,
-		any: low(0, seccomp.Equal, prSetMM, NestOption)})
+		any: low(0, seccomp.Equal, prSetMM, NestOption, unix.PR_SET_DUMPABLE)})
 	return append(append(list, schedCalls()...), ipcCalls()...)
 }
 

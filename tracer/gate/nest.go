@@ -46,9 +46,14 @@ type Nester interface {
 	Refused(error) []byte
 }
 
-// prctl is a request of a reeve inside, or a call of class Kernel.
+// prctl is a request of a reeve inside, a task that hides its memory, or a call of
+// class Kernel.
 func (w *worker) prctl(req event.Request) (outcome, error) {
-	if uint32(w.n.Args[0]) != NestOption {
+	switch uint32(w.n.Args[0]) {
+	case unix.PR_SET_DUMPABLE:
+		return w.dumpable(req), nil
+	case NestOption:
+	default:
 		return w.kernel(req)
 	}
 	out := outcome{req: req}

@@ -117,6 +117,10 @@ func NewActor() (*Actor, error) {
 	return &Actor{cur: own, own: own, permitted: permitted}, nil
 }
 
+// ReadsHidden reports whether we may read the memory of a task that took itself out of
+// the reach of its user (PR_SET_DUMPABLE): not as an ordinary user.
+func (a *Actor) ReadsHidden() bool { return a.own.CapEff&(1<<unix.CAP_SYS_PTRACE) != 0 }
+
 // Ourselves takes on what this thread began with: to name an object for the record,
 // never to act for a task.
 func (a *Actor) Ourselves() error { return a.Become(&a.own) }
