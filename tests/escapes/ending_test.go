@@ -100,6 +100,41 @@ func send(t *testing.T, cmd *exec.Cmd, sig syscall.Signal) {
 	}
 }
 
+// TestEndingChain: what forks and exits faster than anybody looks through the
+// processes is ended with its command as well.
+func TestEndingChain(t *testing.T) {
+	for _, opens := range []string{"open", "none"} {
+		tiers(t, false, func(t *testing.T, nobody bool) {
+			for _, native := range []bool{true, false, false} {
+				g := trial.NewGround(t, nobody)
+				writeFile(t, g.Workspace+"/chain", "", 0o644)
+				g.Own(g.Workspace)
+				line := g.ExpandAll([]string{"{victim}", "chain", "20", "{ws}/chain", opens})
+				if !native {
+					line = g.Command(trial.Options{}, line...)
+				}
+				cmd := start(t, g, line)
+				t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+				if got := ended(t, cmd); got != 0 {
+					t.Errorf("native %v: status %d", native, got)
+				}
+				// Nobody sees the chain itself: it is asked to say that it is there.
+				over := func() bool { _, err := os.Stat(g.Workspace + "/chain.end"); return err == nil }
+				if over() {
+					t.Fatalf("native %v: the chain has ended by itself", native)
+				}
+				if err := os.Remove(g.Workspace + "/chain"); err != nil {
+					t.Fatal(err)
+				}
+				lives := waitFor(t, map[bool]time.Duration{true: 5 * time.Second, false: 300 * time.Millisecond}[native], over)
+				if lives != native {
+					t.Errorf("native %v: the chain outlives its command: %v", native, lives)
+				}
+			}
+		})
+	}
+}
+
 // TestEndingEarly: a signal that comes while the command is being started reaches it
 // or ends it; it is never lost, and nothing of the tree is left.
 func TestEndingEarly(t *testing.T) {

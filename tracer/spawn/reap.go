@@ -77,39 +77,3 @@ func hasChildren() bool {
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err != unix.ECHILD
 }
-
-// EndTree kills every descendant of root, which must be the calling process or
-// its child, and returns when there is none left. It stops what it sees before it
-// kills, so that a tree that forks faster than it is killed cannot outrun it. It
-// does not give up: a tree that cannot be seen is looked for again.
-func EndTree(root int) {
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		seen, err := stopTree(root)
-		if err == nil && len(seen) == 0 {
-			return
-		}
-		for pid := range seen {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
-		time.Sleep(wait)
-	}
-}
-
-// stopTree stops all that it sees, until it sees nothing new.
-func stopTree(root int) (map[int]bool, error) {
-	seen := map[int]bool{}
-	for grew := true; grew; {
-		grew = false
-		pids, err := proc.Descendants(root)
-		if err != nil {
-			return seen, err
-		}
-		for _, pid := range pids {
-			if !seen[pid] {
-				seen[pid], grew = true, true
-				_ = unix.Kill(pid, unix.SIGSTOP)
-			}
-		}
-	}
-	return seen, nil
-}

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A grandchild in its own session sleeps, then reads SECRET and notes it. */
@@ -312,7 +313,36 @@ static int run_exit(int argc, char **argv)
 	return 0;
 }
 
+/*
+ * Leaves behind a chain of processes, each of which forks the next and exits, for so
+ * many seconds or until the file PATH is gone, and then makes PATH.end. With "open" each
+ * opens the file.
+ */
+static int run_chain(int argc, char **argv)
+{
+	time_t end = time(NULL) + number(argv[1]);
+	int opens = argc > 3 && !strcmp(argv[3], "open"), n = 0;
+	char over[4096];
+
+	if (argc < 3)
+		return 64;
+	snprintf(over, sizeof over, "%s.end", argv[2]);
+	signal(SIGTERM, SIG_IGN);
+	if (fork())
+		return 0;
+	setsid();
+	while (time(NULL) < end && (++n % 64 || !access(argv[2], F_OK))) {
+		if (fork() > 0)
+			_exit(0);
+		if (opens)
+			close(open(argv[2], O_RDONLY));
+	}
+	close(open(over, O_WRONLY | O_CREAT, 0644));
+	_exit(0);
+}
+
 const struct technique procs_techniques[] = {
+	{ "chain", run_chain, "SECONDS PATH [open]" },
 	{ "daemon", run_daemon, "NOTES SECRET SLEEP-MS STAY-MS" },
 	{ "beat", run_beat, "NOTES SECRET" },
 	{ "vm", run_vm, "read|write PID|ppid" },
