@@ -32,10 +32,22 @@ type asking struct {
 // sequence's beginning any more.
 func (a *asking) nextTick(now time.Time) time.Time {
 	if len(a.keys) > 0 {
-		return a.keysAt.Add(unfinished)
+		return a.keysAt.Add(a.patience())
 	}
 	left := a.deadline.Sub(now)
 	return now.Add(max(time.Millisecond, left-left.Round(time.Second)+time.Second/2))
+}
+
+// torn is how long the rest of a terminal's reply may be on its way. What comes
+// without its beginning would be taken for keys: \x1b[?2026;2$y ends like a yes.
+const torn = 5 * time.Second
+
+// patience is how long what was read waits for the rest: a lone Escape is a key.
+func (a *asking) patience() time.Duration {
+	if len(a.keys) > 1 && a.keys[0] == 0x1b {
+		return torn
+	}
+	return unfinished
 }
 
 // advance shows, changes and takes away questions as they come and go.
@@ -170,8 +182,8 @@ func (l *loop) present(now time.Time) {
 		l.leave(now)
 		return
 	}
-	if len(a.keys) > 0 && now.Sub(a.keysAt) >= unfinished {
-		a.keys = nil // a lone Escape
+	if len(a.keys) > 0 && now.Sub(a.keysAt) >= a.patience() {
+		a.keys = nil
 	}
 	q := &l.pending[0]
 	if q.ID != a.id {

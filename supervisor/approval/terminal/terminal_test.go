@@ -108,6 +108,9 @@ func TestKeysAreNoAnswers(t *testing.T) {
 	for _, keys := range []string{"yn", "\x1b[200~yyy\x1b[201~", "\x1b", "\r", "\x1b[A", "\x1by", "\x1b[<0;3;3M", "\x1b]11;y\x07", "z"} {
 		p.press(keys)
 	}
+	p.write("\x1b[?2026;2$") // a reply in two parts
+	time.Sleep(time.Second)
+	p.write("y")
 	time.Sleep(200 * time.Millisecond)
 	select {
 	case o := <-p.outcomes:
