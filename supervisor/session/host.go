@@ -76,6 +76,9 @@ func Collect(f Facts) (policy.Host, []string) {
 		}
 	}
 	h.GitDirs, h.Protected = git.dirs, git.files
+	if h.Reeve != "" { // it may stand where a session can write
+		h.Protected = appendNew(h.Protected, h.Reeve)
+	}
 	return h, notes
 }
 
