@@ -199,6 +199,9 @@ func (p *Policy) decideMake(req *event.Request) event.Decision {
 			return p.deny(syscall.EPERM, "", reasonSetID)
 		}
 	}
+	if req.Op == event.OpMkdir && p.plantsRepository(req.Object.Path, event.ObjectDir) {
+		return p.deny(syscall.EACCES, "", reasonHides)
+	}
 	return p.decideNamed(req, roleMake)
 }
 

@@ -8,10 +8,11 @@ import (
 	"github.com/reeve-audit/reeve/tracer/event"
 )
 
-// RENAME_NOREPLACE and RENAME_EXCHANGE of renameat2(2).
+// RENAME_NOREPLACE, RENAME_EXCHANGE and RENAME_WHITEOUT of renameat2(2).
 const (
 	renameNoReplace = 1 << 0
 	renameExchange  = 1 << 1
+	renameWhiteout  = 1 << 2
 )
 
 // Reasons of decisions about moved and linked names.
@@ -38,6 +39,9 @@ func (p *Policy) decideTree(req *event.Request) event.Decision {
 	}
 	if d, bad := p.malformed(&req.Object); bad {
 		return d
+	}
+	if req.Flags&renameWhiteout != 0 && !p.recordOnly {
+		return p.deny(syscall.EPERM, "", "it leaves a device behind")
 	}
 	source, target := p.judge(&from), p.judge(&to)
 	d := Stricter(source, target)
@@ -103,6 +107,9 @@ func (p *Policy) moves(from, to *target) (event.Decision, bool) {
 		if d, ok := p.keepsRepositories(from); !ok {
 			return d, false
 		}
+		if p.plantsRepository(to.path, from.kind) {
+			return p.deny(syscall.EACCES, "", reasonHides), false
+		}
 		if !p.recordOnly && p.inWorkspace(to.path) && !p.inWorkspace(from.path) {
 			return p.deny(syscall.EXDEV, "", reasonTree), false // sockets in it would count as the project's
 		}
@@ -110,7 +117,7 @@ func (p *Policy) moves(from, to *target) (event.Decision, bool) {
 			return p.deny(syscall.EXDEV, "", reasonTree), false
 		}
 	case event.ObjectSymlink:
-		if !p.ordinaryName(to) {
+		if !p.ordinaryName(to) || p.plantsRepository(to.path, from.kind) {
 			return p.deny(syscall.EACCES, "", reasonPlants), false
 		}
 	}
@@ -167,7 +174,7 @@ func (p *Policy) decideLink(from, to *target) event.Decision {
 	if strange, is := p.strangeSocket(from.req); is {
 		return strange
 	}
-	if from.kind == event.ObjectSymlink && !p.ordinaryName(to) {
+	if from.kind == event.ObjectSymlink && (!p.ordinaryName(to) || p.plantsRepository(to.path, from.kind)) {
 		return p.deny(syscall.EACCES, "", reasonPlants)
 	}
 	have, name := p.verdictOn(from), p.verdictOf(to)
@@ -196,7 +203,9 @@ func (p *Policy) decideSymlink(req *event.Request) event.Decision {
 	to := newTarget(req, &req.Target, event.AccessWrite, roleLink)
 	to.kind = event.ObjectSymlink
 	d := p.judge(&to)
-	if d.Action != event.ActionDeny && !p.ordinaryName(&to) {
+	// git tries in a new repository whether there can be symbolic links.
+	tries := req.Object.Raw != "" && !slices.Contains([]string{".", "..", "refs", "logs"}, req.Object.Raw) && !strings.Contains(req.Object.Raw, "/")
+	if d.Action != event.ActionDeny && (!p.ordinaryName(&to) || !tries && p.plantsRepository(to.path, to.kind)) {
 		return p.deny(syscall.EACCES, "", reasonPlants)
 	}
 	return d

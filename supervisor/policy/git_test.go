@@ -32,7 +32,7 @@ func gitLine(line string) *event.Request {
 		return req
 	case "symlink":
 		return &event.Request{
-			Op: event.OpSymlink, Object: event.Object{Path: "testing"}, Target: event.Object{Path: paths[0], Kind: event.ObjectMissing},
+			Op: event.OpSymlink, Object: event.Object{Kind: event.ObjectSymlink, Raw: "testing"}, Target: event.Object{Path: paths[0], Kind: event.ObjectMissing},
 		}
 	case "gone":
 		req := ask("delete " + rest)

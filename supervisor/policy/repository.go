@@ -61,6 +61,31 @@ func (p *Policy) guardsRepository(git string) bool {
 	})
 }
 
+const reasonHides = "a repository among another's branches, where nobody judges its settings"
+
+// plantsRepository reports whether a directory or symbolic link of a name would be,
+// or lead to, a repository whose settings nobody judges, though a file ".git" may name
+// it: a link below the administration of work trees and submodules, and a directory
+// "x.git" among branches, which may be called as settings are.
+func (p *Policy) plantsRepository(path string, kind event.ObjectKind) bool {
+	if p.recordOnly {
+		return false
+	}
+	parts := strings.Split(path, "/")
+	above := parts[:len(parts)-1]
+	for i := range above {
+		if !strings.HasSuffix(above[i], ".git") {
+			continue
+		}
+		admin := i+1 < len(above) && (above[i+1] == "worktrees" || above[i+1] == "modules")
+		among := slices.Contains(above[i+1:], "refs") || slices.Contains(above[i+1:], "logs")
+		if admin && kind == event.ObjectSymlink || among && kind == event.ObjectDir && strings.HasSuffix(parts[len(parts)-1], ".git") {
+			return true
+		}
+	}
+	return false
+}
+
 // strangeSocket denies giving a new name to a socket that the session did not
 // make: which sockets are reached is judged by where they are.
 func (p *Policy) strangeSocket(req *event.Request) (event.Decision, bool) {

@@ -295,3 +295,45 @@ func TestRepositoryNames(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingAmongBranches: no link leads from where repositories are administered, and
+// no directory among branches is one, by any operation, not even in a repository of
+// the session's own.
+func TestNothingAmongBranches(t *testing.T) {
+	const git = "/home/u/ws/.git"
+	link := func(text, path string) *event.Request {
+		return &event.Request{Op: event.OpSymlink, Object: event.Object{Kind: event.ObjectSymlink, Raw: text}, Target: event.Object{Kind: event.ObjectMissing, Path: path}}
+	}
+	move := func(kind event.ObjectKind, from, to string) *event.Request {
+		return &event.Request{Op: event.OpRename, Object: event.Object{Kind: kind, Path: from}, Target: event.Object{Kind: event.ObjectMissing, Path: to}}
+	}
+	for name, req := range map[string]*event.Request{
+		"work tree": link("../refs/remotes/o", git+"/worktrees/x"), "in one": link("/home/u/ws/x", git+"/worktrees/w/x"), "module": link("../../x", git+"/modules/a/b/x"),
+		"branches": link("refs", git+"/modules/m/x"), "logs": link("logs", git+"/modules/m/x"), "other's": link("../x", "/home/u/ws/y.git/worktrees/x"),
+		"moved link": move(event.ObjectSymlink, "/home/u/ws/l", git+"/modules/m/x"), "moved repository": move(event.ObjectDir, "/home/u/ws/d", git+"/refs/remotes/x.git"),
+		"repository": ask("mkdir " + git + "/refs/remotes/o/x.git"), "deeper": ask("mkdir " + git + "/modules/m/refs/heads/a/b/.git"), "in logs": ask("mkdir /home/u/ws/y.git/logs/refs/x.git"),
+		"hard link": {Op: event.OpLink, Object: event.Object{Kind: event.ObjectSymlink, Path: "/home/u/ws/l"}, Target: event.Object{Kind: event.ObjectMissing, Path: git + "/worktrees/x"}},
+	} {
+		for _, born := range []bool{false, true} {
+			req.Born = born
+			if d := load(t, "").Decide(req); d.Action != event.ActionDeny {
+				t.Errorf("%s, born %v: %+v", name, born, d)
+			}
+			if d := load(t, "observe").Decide(req); d.Action != event.ActionAllow {
+				t.Errorf("%s is only observed: %+v", name, d)
+			}
+		}
+	}
+	for name, req := range map[string]*event.Request{
+		"a try": link("testing", git+"/modules/m/tAbc"), "a branch": ask("mkdir " + git + "/refs/heads/feature"), "beside": ask("mkdir /home/u/ws/refs/x.git"), "of a file": link("../x", "/home/u/ws/worktrees/x"),
+	} {
+		if d := load(t, "").Decide(req); d.Action != event.ActionAllow {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	whiteout := move(event.ObjectFile, "/home/u/ws/a", "/home/u/ws/b")
+	whiteout.Flags = renameWhiteout
+	if d := load(t, "").Decide(whiteout); d.Action != event.ActionDeny {
+		t.Errorf("a device left behind: %+v", d)
+	}
+}

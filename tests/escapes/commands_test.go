@@ -106,7 +106,7 @@ func TestCommandControls(t *testing.T) {
 		for _, script := range []string{
 			`echo "git push --force"`, git + ` config --get-all push.force-x || true`, `mkdir -p src && rm -rf build && find . -name '*.pyc' -delete`,
 			`rm -rf gone stood "conf*" && test ! -e stood && ! find gone -delete`, // no tree is there
-			`cp ` + git + ` x && echo >> x && ./x version`, // a changed byte is another program
+			`cp ` + git + ` x && echo >> x && ./x version`,                        // a changed byte is another program
 			`/lib64/ld-linux-x86-64.so.2 --verify ` + git,
 			`/lib64/ld-linux-x86-64.so.2 ` + git + ` version`,
 			`printf '#!/bin/sh\nexit 0\n' > ok && chmod +x ok && ./ok --force`,

@@ -49,6 +49,9 @@ var gitLeads = []struct{ name, stands, attack string }{
 	{"submodule below a branch", "true", "submodule .git/modules/m/refs/heads/y.git"},
 	{"submodule in a work tree's place", "true", `submodule .git/worktrees/w true; d=$PWD; mkdir -p .git/worktrees/w/hooks
 		printf '#!/bin/sh\ntouch %s/PWNED\n' "$d" > .git/worktrees/w/hooks/post-index-change; chmod +x .git/worktrees/w/hooks/post-index-change; touch sub/a`},
+	{"link in a work tree's place", "true", `mkdir -p .git/worktrees sub; echo 'gitdir: ../.git/worktrees/x' > sub/.git; ln -s ../refs/remotes/o .git/worktrees/x
+		submodule .git/refs/remotes/o; echo 'gitdir: ../.git/worktrees/x' > sub/.git`},
+	{"repository among branches", "true", `submodule .git/refs/remotes/o/x.git; ln -s .git/refs/remotes/o link; echo 'gitdir: ../link/x.git' > sub/.git`},
 	{"repository inside one", "true", `d=lib.git/core; mkdir -p $d/objects $d/refs; echo 'ref: refs/heads/main' > $d/HEAD
 		printf '[core]\nrepositoryformatversion = 0\nworktree = .\nfsmonitor = "touch %s/PWNED;false"\n' "$PWD" > $d/config`},
 	{"remote of old", "true", "mkdir -p .git/remotes; echo 'URL: PWNED' > .git/remotes/origin"},
