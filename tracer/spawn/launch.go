@@ -126,7 +126,7 @@ var ErrInitDied = errors.New("the session's init died; its tasks were killed")
 func (p *Process) Next() (Report, error) {
 	m, _, err := p.conn.recv()
 	if err != nil {
-		EndTree(os.Getpid())
+		endTree(os.Getpid(), lifeless())
 		if errors.Is(err, errClosed) {
 			return Report{}, ErrInitDied
 		}

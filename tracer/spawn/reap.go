@@ -43,7 +43,7 @@ func (i *initProcess) reap() {
 		default:
 			m.Kind = kindExited
 		}
-		if i.conn.send(m) != nil || (m.Kind == kindExited && !i.order.Linger && hasChildren()) {
+		if i.conn.send(m) != nil || (m.Kind == kindExited && !i.order.Linger && !childless()) {
 			go i.end()
 		}
 	}
@@ -69,11 +69,5 @@ func (i *initProcess) wakeSupervisor() {
 // supervisor would stop, too.
 func (i *initProcess) end() {
 	i.ending.Store(true)
-	EndTree(os.Getpid())
-}
-
-// hasChildren says whether any task is left to be ended.
-func hasChildren() bool {
-	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
-	return err != unix.ECHILD
+	endTree(os.Getpid(), childless)
 }
