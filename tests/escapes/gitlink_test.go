@@ -11,23 +11,24 @@ import (
 )
 
 // gitLinks are ways to give the standing repository a submodule whose own repository
-// is where nobody judges its settings. Each makes $T and "sub/.git".
+// is where nobody judges its settings. Each makes $T and "sub/.git"; $SHARED is below the
+// host's directory of temporary files.
 var gitLinks = map[string]string{
-	"in a temporary directory":   `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; link $T`,
+	"in a temporary directory":   `T=$(mktemp -d $SHARED/XXXXXX); fill; link $T`,
 	"below .git":                 `T=$PWD/.git/q; mkdir $T; fill; link $T`,
 	"below refs":                 `T=$PWD/.git/refs/q; mkdir $T; fill; link $T`,
 	"in a repository of its own": `T=$PWD/own/.git/q; mkdir $T; fill; link $T`,
 	"in a new work tree":         `T=$PWD/.git/worktrees/q; mkdir -p $T; fill; link $T`,
 	"a work tree's settings elsewhere": `T=$PWD/elsewhere; mkdir $T; cp -r own/.git/objects own/.git/refs $T; settings
 		W=$PWD/.git/worktrees/q; mkdir -p $W; cp own/.git/HEAD $W; echo $T > $W/commondir; link $W`,
-	"by a link":                  `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; ln -s $T there; mkdir sub; echo "gitdir: ../there" > sub/.git`,
-	"past names that look right": `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; ln -s $T there; mkdir -p sub a.git/worktrees; echo "gitdir: ../a.git/worktrees/../../there" > sub/.git`,
-	"moved into place":           `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; mkdir sub; echo "gitdir: $T" > x; mv x sub/.git`,
-	"written over":               `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; mkdir sub; echo "gitdir: $PWD/own/.git" > sub/.git; echo "gitdir: $T" > sub/.git`,
-	"appended in pieces":         `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; mkdir sub; printf gitdir > sub/.git; printf ": $T" >> sub/.git`,
-	"by a descriptor":            `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; mkdir sub; exec 3> sub/.git; echo "gitdir: $PWD/own/.git" >&3; cat sub/.git; echo > /proc/self/fd/3; echo "gitdir: $T" > /proc/self/fd/3`,
-	"linked":                     `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; mkdir sub; echo "gitdir: $T" > x; ln x sub/.git`,
-	"a symbolic link":            `T=$(mktemp -d /tmp/reeve-test.XXXXXX); fill; mkdir sub; ln -s $T sub/.git`,
+	"by a link":                  `T=$(mktemp -d $SHARED/XXXXXX); fill; ln -s $T there; mkdir sub; echo "gitdir: ../there" > sub/.git`,
+	"past names that look right": `T=$(mktemp -d $SHARED/XXXXXX); fill; ln -s $T there; mkdir -p sub a.git/worktrees; echo "gitdir: ../a.git/worktrees/../../there" > sub/.git`,
+	"moved into place":           `T=$(mktemp -d $SHARED/XXXXXX); fill; mkdir sub; echo "gitdir: $T" > x; mv x sub/.git`,
+	"written over":               `T=$(mktemp -d $SHARED/XXXXXX); fill; mkdir sub; echo "gitdir: $PWD/own/.git" > sub/.git; echo "gitdir: $T" > sub/.git`,
+	"appended in pieces":         `T=$(mktemp -d $SHARED/XXXXXX); fill; mkdir sub; printf gitdir > sub/.git; printf ": $T" >> sub/.git`,
+	"by a descriptor":            `T=$(mktemp -d $SHARED/XXXXXX); fill; mkdir sub; exec 3> sub/.git; echo "gitdir: $PWD/own/.git" >&3; cat sub/.git; echo > /proc/self/fd/3; echo "gitdir: $T" > /proc/self/fd/3`,
+	"linked":                     `T=$(mktemp -d $SHARED/XXXXXX); fill; mkdir sub; echo "gitdir: $T" > x; ln x sub/.git`,
+	"a symbolic link":            `T=$(mktemp -d $SHARED/XXXXXX); fill; mkdir sub; ln -s $T sub/.git`,
 	"its own temp, moved":        `T=$(mktemp -d); fill; link $T`,
 }
 
@@ -58,7 +59,12 @@ func TestAttackGitLinks(t *testing.T) {
 	for name, way := range gitLinks {
 		t.Run("E5/"+name, func(t *testing.T) {
 			script := gitLinkShell + way + "\n} 2> /dev/null; true"
-			env := []string{"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org"}
+			shared, err := os.MkdirTemp("/tmp", "reeve-test.")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(shared)
+			env := []string{"SHARED=" + shared, "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org"}
 			c, g := gitGround(t), gitGround(t)
 			c.Native(trial.Options{Env: env}, "/bin/sh", "-c", script)
 			if !status(c) {
@@ -67,10 +73,6 @@ func TestAttackGitLinks(t *testing.T) {
 			r := g.Supervised(trial.Options{Env: env}, "/bin/sh", "-c", script)
 			if status(g) {
 				t.Errorf("the host's git ran it: %s", r.Text())
-			}
-			left, _ := filepath.Glob("/tmp/reeve-test.*")
-			for _, dir := range left {
-				_ = os.RemoveAll(dir)
 			}
 		})
 	}

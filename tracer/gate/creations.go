@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/reeve-audit/reeve/tracer/event"
+	"github.com/reeve-audit/reeve/tracer/perform"
 	"github.com/reeve-audit/reeve/tracer/proc"
 )
 
@@ -107,8 +108,9 @@ func handleOf(fd int) (unix.FileHandle, error) {
 	return h, err
 }
 
-// tellsFiles reports whether the file system of a directory tells each of its files
-// from all that ever have its number.
+// tellsFiles reports whether a file that the session makes in a directory would be
+// known again: its file system is asked by created, and tells each of its files from all
+// that ever have its number.
 func tellsFiles(dir string) bool {
 	fd, err := unix.Openat2(unix.AT_FDCWD, cmp.Or(dir, "/"), &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
@@ -117,6 +119,9 @@ func tellsFiles(dir string) bool {
 		return false
 	}
 	defer unix.Close(fd)
+	if local, err := perform.Local(fd); err != nil || !local {
+		return false
+	}
 	var x unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_BTIME, &x) != nil || x.Mask&unix.STATX_BTIME == 0 {
 		return false
